@@ -1,0 +1,1 @@
+"""The kernel library: every kernel that ships, written in spirvdsl. catalogue.py lists them all."""

@@ -1,0 +1,1 @@
+"""The HTTP server over one engine: OpenAI's completions, llama-server's native routes, a web page, metrics."""

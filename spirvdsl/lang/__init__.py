@@ -1,0 +1,1 @@
+"""What an author writes with. Import from `spirvdsl`."""

@@ -1,0 +1,19 @@
+"""IR -> IR passes, each in a file of its own. They take a module and return another; the input is never changed."""
+
+from __future__ import annotations
+
+from ..ir.nodes import Module
+from .dce import dce
+from .fold import fold
+from .inline import inline
+
+
+def run_passes(module: Module) -> Module:
+    """The standard pipeline before lowering: fold, inline, fold, dead code. Deterministic.
+
+    Raises CompileError E0408 when inlining makes the kernel too large.
+    """
+    return dce(fold(inline(fold(module))))
+
+
+__all__ = ["dce", "fold", "inline", "run_passes"]

@@ -1,0 +1,136 @@
+"""Places, loads and stores.
+
+A chain of index and member nodes becomes one OpAccessChain at the load or store that needs it, shared within a basic block.
+A composite in a buffer has another SPIR-V type than the same composite in a register (layout decorations): it is moved
+member by member when small, and by OpCopyLogical (SPIR-V 1.4) when large.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..ir.nodes import Node, Resource
+from ..lang.types import Array, RuntimeArray, Struct, Type, u32
+from .context import FunctionLowering, internal, lowers
+from .module import inst
+from .pool import LAID, has_layout
+
+MEMBERWISE_LEAVES = 16  # beyond this a copy is shorter than its member loads
+
+
+@dataclass(frozen=True)
+class Place:
+    """A pointer not yet formed: variable, indices, what it points at."""
+
+    root: int
+    indices: tuple[int, ...]
+    type: Type
+    storage: str
+    resource: Resource | None
+
+    @property
+    def laid(self) -> bool:
+        return self.storage in LAID
+
+    def inner(self, index: int, t: Type) -> Place:
+        return Place(self.root, (*self.indices, index), t, self.storage, self.resource)
+
+
+def place_of(f: FunctionLowering, node: Node) -> Place:
+    """The place a ref node names."""
+    if node.op == "index":
+        ref, index = node.args
+        return place_of(f, ref).inner(f.value(index), node.type.elem)
+    if node.op == "member":
+        return place_of(f, node.args[0]).inner(f.pool.u32(node.attrs["field"]), node.type.elem)
+    if node.op == "local":
+        return Place(f.value(node), (), node.type.elem, "function", None)
+    if node.op == "resource":
+        resource = node.attrs["resource"]
+        if resource not in f.parent.variables:
+            raise internal(f"resource '{resource.name}' is not in the module's list", node.span)
+        data = (f.pool.u32(0),) if isinstance(resource.type, RuntimeArray) else ()
+        return Place(f.parent.variables[resource], data, resource.type, node.type.storage, resource)
+    raise internal(f"'{node.op}' is no place", node.span)
+
+
+def pointer(f: FunctionLowering, place: Place) -> int:
+    """Id of the pointer, one access chain for the whole path."""
+    if not place.indices:
+        return place.root
+    key = (place.root, *place.indices)
+    if key not in f.chains:
+        type_id = f.pool.pointer(place.storage, f.pool.type(place.type, place.laid))
+        f.chains[key] = f.emit("OpAccessChain", type_id, place.root, *place.indices)
+    return f.chains[key]
+
+
+@lowers("local")
+def _local(f: FunctionLowering, node: Node) -> int:
+    type_id = f.pool.pointer("function", f.pool.type(node.type.elem))
+    made = f.module.new_id()
+    f.code.variables.append(inst("OpVariable", type_id, made, "Function", span=node.span))
+    f.module.add_name(made, node.attrs["name"])
+    return made
+
+
+@lowers("resource", "index", "member")
+def _place(f: FunctionLowering, node: Node) -> None:
+    """Nothing to emit: the load or store that uses the place forms the pointer."""
+
+
+@lowers("load")
+def _load(f: FunctionLowering, node: Node) -> int:
+    return load(f, place_of(f, node.args[0]), ("Volatile",) if node.attrs.get("volatile") else ())
+
+
+def load(f: FunctionLowering, place: Place, access: tuple[str, ...] = ()) -> int:
+    """The plain value held in a place."""
+    if not (place.laid and has_layout(place.type)):
+        return f.emit_t("OpLoad", place.type, pointer(f, place), *access)
+    if _leaves(place.type) > MEMBERWISE_LEAVES:
+        raw = f.emit("OpLoad", f.pool.type(place.type, laid=True), pointer(f, place), *access)
+        return f.emit_t("OpCopyLogical", place.type, raw)
+    parts = [load(f, place.inner(f.pool.u32(i), t), access) for i, t in enumerate(_members(place.type))]
+    return f.emit_t("OpCompositeConstruct", place.type, *parts)
+
+
+@lowers("store")
+def _store(f: FunctionLowering, node: Node) -> None:
+    ref, value = node.args
+    place = place_of(f, ref)
+    if place.resource is not None:
+        f.parent.written[place.resource] = None
+    if place.storage in ("uniform", "push"):
+        raise internal(f"store to {place.storage} memory", node.span)
+    store(f, place, f.value(value), ("Volatile",) if node.attrs.get("volatile") else ())
+
+
+def store(f: FunctionLowering, place: Place, value: int, access: tuple[str, ...] = ()) -> None:
+    """Write a plain value to a place."""
+    if not (place.laid and has_layout(place.type)):
+        f.effect("OpStore", pointer(f, place), value, *access)
+    elif _leaves(place.type) > MEMBERWISE_LEAVES:
+        raw = f.emit("OpCopyLogical", f.pool.type(place.type, laid=True), value)
+        f.effect("OpStore", pointer(f, place), raw, *access)
+    else:
+        for i, t in enumerate(_members(place.type)):
+            part = f.emit_t("OpCompositeExtract", t, value, i)
+            store(f, place.inner(f.pool.u32(i), t), part, access)
+
+
+@lowers("array_length")
+def _array_length(f: FunctionLowering, node: Node) -> int:
+    place = place_of(f, node.args[0])
+    return f.emit_t("OpArrayLength", u32, place.root, 0)
+
+
+def _members(t: Type) -> list[Type]:
+    return [m.type for m in t.fields] if isinstance(t, Struct) else [t.elem] * t.length
+
+
+def _leaves(t: Type) -> int:
+    """Number of scalars and vectors in a composite."""
+    if isinstance(t, Array):
+        return t.length * _leaves(t.elem)
+    return sum(_leaves(m.type) for m in t.fields) if isinstance(t, Struct) else 1

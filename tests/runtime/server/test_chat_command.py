@@ -1,0 +1,212 @@
+"""python -m runtime.chat: in a pipe, on a terminal, with Ctrl-C, with a dying engine."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import re
+import subprocess
+import time
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+
+from runtime.chat import Chat, main
+from runtime.chat_view import MarkdownView, PlainView, split_blocks
+from runtime.engine.request import RequestError, Sampling, Stream
+from runtime.server.launch import Loaded
+from tests.runtime.server.fake import ByteTokenizer, ChatML, FakeEngine
+from tests.runtime.server.test_serve_command import start
+
+
+def piped(text: str, *options: str, mode: str = "") -> tuple[int, str, str]:
+    process = start("chat", "model.gguf", *options, mode=mode, stdin=subprocess.PIPE)
+    stdout, stderr = process.communicate(text, timeout=20)
+    return process.returncode, stdout, stderr
+
+
+def test_a_pipe_gets_plain_text_only():
+    status, stdout, stderr = piped("hi\n\nagain\n", "-n", "3", "--system", "S", "--temp", "0")
+    # the fake echoes the bytes of its prompt, whose first message is the system's
+    assert (status, stdout, stderr) == (0, "sys\nsys\n", "")
+
+
+def test_commands_in_a_pipe():
+    status, stdout, stderr = piped("/help\nhi\n/clear\n/what\n/exit\nnever\n", "-n", "2")
+    assert (status, stdout) == (0, "us\n")
+    assert "/clear" in stderr and "forgotten" in stderr and "There is no /what" in stderr
+
+
+@pytest.mark.parametrize("mode, said", [("refuse", "not served"), ("broken", "DEVICE_LOST"), ("dies", "device lost")])
+def test_failures_are_one_line(mode, said):
+    status, _, stderr = piped("hi\nagain\n", mode=mode)
+    assert status == 1 and said in stderr and stderr.count("\n") == 1 and "Traceback" not in stderr
+
+
+@pytest.mark.parametrize("options", [["--kv", "q8_0"], ["--temp", "hot"], ["--top-p", "2"], ["--seed", "-2"], ["a", "b"]])
+def test_bad_options(options, capsys):
+    try:
+        status = main(options)
+    except SystemExit as error:
+        status = error.code
+    assert status in (1, 2) and capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_prompt_that_does_not_fit_is_said_and_the_chat_goes_on():
+    status, stdout, stderr = piped("x" * 600 + "\nhi\n", "-n", "2")
+    assert (status, stdout) == (0, "us\n") and "/clear" in stderr and stderr.count("\n") == 1
+
+
+class Terminal:
+    """The command behind a pseudo-terminal."""
+
+    def __init__(self, *options: str, mode: str):
+        self.master, slave = pty.openpty()
+        fds = {"stdin": slave, "stdout": slave, "stderr": slave, "start_new_session": True}
+        # a session of its own with this terminal as the controlling one: then Ctrl-C is a SIGINT
+        self.process = start("chat", "model.gguf", *options, mode=mode, preexec_fn=lambda: _control(slave), **fds)
+        os.close(slave)
+        self.text = ""
+
+    def write(self, text: str) -> None:
+        os.write(self.master, text.encode())
+
+    def expect(self, pattern: str, seconds: float = 15) -> None:
+        """Read until the pattern is there; what was read up to it is forgotten."""
+        deadline = time.monotonic() + seconds
+        while not (found := re.search(pattern, self.text)):
+            assert time.monotonic() < deadline, (pattern, self.text)
+            try:
+                self.text += os.read(self.master, 4096).decode(errors="replace")
+            except OSError:  # the other side is closed
+                raise AssertionError((pattern, self.text)) from None
+        self.text = self.text[found.end() :]
+
+
+def _control(slave: int) -> None:
+    import fcntl
+    import termios
+
+    fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
+
+
+@contextmanager
+def terminal(*options: str, mode: str = ""):
+    one = Terminal(*options, mode=mode)
+    try:
+        yield one
+    finally:
+        one.process.kill()
+        one.process.wait()
+        os.close(one.master)
+
+
+@pytest.mark.parametrize("options", [(), ("--plain",)])
+def test_ctrl_c_stops_the_reply_and_keeps_the_chat(options):
+    with terminal("--ctx", "100000", *options, mode="slow") as chat:
+        chat.expect("context 100000 tokens")
+        chat.expect("> ")
+        chat.write("hello\r")
+        chat.expect("user")
+        chat.write("\x03")
+        chat.expect(r"stopped")
+        chat.expect("> ")
+        chat.write("\x03")  # at the prompt
+        chat.expect("/exit or Ctrl-D leaves")
+        chat.write("/help\r")
+        chat.expect("forget the conversation")
+        chat.write("/exit\r")
+        assert chat.process.wait(10) == 0
+
+
+# the parts ------------------------------------------------------------------------------------------------------------
+@pytest.fixture
+def model():
+    tokenizer = ByteTokenizer()
+    engine = FakeEngine(tokenizer)
+    yield Loaded(engine, tokenizer, ChatML())
+    engine.close()
+
+
+class Recorder(PlainView):
+    def __init__(self):
+        super().__init__(io.StringIO())
+
+    @property
+    def text(self) -> str:
+        return self._out.getvalue()
+
+
+def test_turns_are_kept_without_reasoning(model):
+    ids = model.tokenizer.encode("<think>hm</think>\n\nYes.<|im_end|>")
+    model.engine.script = lambda request: iter(ids)
+    chat, view = Chat(model, Sampling(seed=5), system="S", max_tokens=50), Recorder()
+    chat.ask("a", view)
+    chat.ask("b", view)
+    assert view.text == "<think>\nhm\n</think>\n\nYes.\n" * 2
+    assert [turn["content"] for turn in model.template.seen[-1]["messages"]] == ["S", "a", "Yes.", "b"]
+    assert model.engine.requests[-1].sampling.seed == 5 and model.engine.requests[-1].max_tokens == 50
+    chat.clear()
+    assert chat.turns == []
+
+
+def test_a_turn_that_cannot_be_asked_is_taken_back(model):
+    chat = Chat(model, Sampling())
+    with pytest.raises(RequestError):
+        chat.ask("x" * 600, Recorder())
+    assert chat.turns == []
+
+
+def test_ctrl_c_keeps_what_was_said(model):
+    class Interrupted(Stream):
+        def __iter__(self):
+            yield from b"half"
+            raise KeyboardInterrupt
+
+    stream = None
+
+    def submit(request):
+        nonlocal stream
+        stream = Interrupted(request)
+        return stream
+
+    engine = SimpleNamespace(n_ctx=512, vocab_size=model.engine.vocab_size, submit=submit, alive=True)
+    chat, view = Chat(Loaded(engine, model.tokenizer, model.template), Sampling()), Recorder()
+    chat.ask("a", view)
+    assert chat.turns[-1] == {"role": "assistant", "content": "half"} and stream.cancelled
+    assert view.text == "half [stopped]\n"
+
+
+@pytest.mark.parametrize(
+    "text, wanted",
+    [
+        ("a", ([], "a")),
+        ("a\n\nb", (["a\n"], "b")),
+        ("a\nb\n\n\n\nc\n", (["a\nb\n"], "c\n")),
+        ("```py\na\n\nb\n```\n\nc", (["```py\na\n\nb\n```\n"], "c")),
+        ("```\na\n\n", ([], "```\na\n\n")),
+    ],
+)
+def test_split_blocks(text, wanted):
+    assert split_blocks(text) == wanted
+    blocks, rest = [], ""
+    for character in text:  # the same when it comes bit by bit
+        more, rest = split_blocks(rest + character)
+        blocks += more
+    assert (blocks, rest) == wanted
+
+
+def test_markdown_is_printed_once_however_long_it_is():
+    out = io.StringIO()
+    view = MarkdownView(Console(file=out, width=40, height=10, force_terminal=False))
+    text = "# Title\n\n" + "".join(f"line{i}  \n" for i in range(60)) + "\n```\ncode\n\nmore\n```\n"
+    view.show("reasoning", "hm\n")
+    for character in text:
+        view.show("content", character)
+    view.end(SimpleNamespace(completion_tokens=3, predicted_ms=10.0, finish="length"))
+    shown = out.getvalue()
+    assert all(len(re.findall(rf"line{i}\b", shown)) == 1 for i in range(60)) and shown.count("Title") == 1
+    assert "hm" in shown and "more" in shown and "```" not in shown and "3 tokens, 300.0 a second, cut at the limit" in shown
