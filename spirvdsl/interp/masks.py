@@ -58,6 +58,13 @@ def minus(m, gone):
     return t if t.any() else False
 
 
+def settle(m, known):
+    """`known` when m holds the same lanes (m lies within known), so that later tests by identity succeed."""
+    if m is known or m is None or m is False or known is None:
+        return m
+    return known if np.count_nonzero(m) == np.count_nonzero(known) else m
+
+
 def first(m) -> int:
     """Index of the first lane of a mask."""
     return 0 if m is None else int(np.argmax(m))
@@ -119,6 +126,11 @@ def ld(x: Partial, m, name: str):
         lane = first(m if x.init is False else minus(m, x.init))
         raise Fault(f"read of {name}, which no store has reached in this lane", lane)
     return x.value
+
+
+def hard(x, m, name: str):
+    """The value of a variable that may be partly assigned."""
+    return ld(x, m, name) if x.__class__ is Partial else x
 
 
 def soft(x, m, name: str):

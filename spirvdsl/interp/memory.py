@@ -75,6 +75,12 @@ class WorkgroupMemory:
         if not self.full:
             self.full = bool(self.init.all())
 
+    def load(self, view: np.ndarray, at, count: int, m, check: bool):
+        """A scalar (count 0) or `count` consecutive elements of a typed view of the memory."""
+        if check:
+            self.read(view.itemsize, at, max(count, 1), m)
+        return load_row(view, at, count) if count else view.take(at)
+
     def read(self, size: int, at, count: int, m) -> None:
         """Checks that `count` elements of `size` bytes at element index `at` have been stored to."""
         if self.watch is not None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Iterator
+from types import FunctionType
 from typing import Any
 
 from ..compiled import CompiledKernel, Reflection
@@ -218,7 +219,7 @@ class Stamp(Launchable):
         """Plain class attributes and parameters by name, the derived class winning: what strings may refer to."""
         out: dict[str, Any] = {}
         for base in reversed(self.cls.__mro__):
-            out.update({n: v for n, v in vars(base).items() if not n.startswith("__") and not callable(v) or isinstance(v, type)})
+            out.update({n: v for n, v in vars(base).items() if not n.startswith("__") and not isinstance(v, _CODE)})
         return out
 
     def _evaluate(self, text: Any, what: str) -> Any:
@@ -251,6 +252,7 @@ class Stamp(Launchable):
 
 
 _NOT_GIVEN = object()
+_CODE = (FunctionType, classmethod, staticmethod, property)
 
 
 def _annotations(cls: type) -> dict[str, Any]:

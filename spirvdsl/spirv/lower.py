@@ -12,6 +12,7 @@ from . import lower_convert, lower_flow, lower_group, lower_math, lower_memory, 
 from .context import FunctionLowering, ModuleLowering, internal
 from .module import FunctionCode, SpirvModule, inst
 from .pool import LAID, STORAGE_CLASS
+from .std140 import check_std140
 
 _FLOAT_MODES = {
     "denorm_preserve": "DenormPreserve",
@@ -38,8 +39,10 @@ def lower(module: Module) -> SpirvModule:
 
 
 def _declare(state: ModuleLowering, resource: Resource) -> None:
-    """The variable of a resource, with set and binding."""
+    """The variable of a resource, with set and binding. CompileError E0304 for a uniform buffer that is not std140."""
     pool, out = state.pool, state.module
+    if resource.kind == "uniform":
+        check_std140(resource)
     pointee = pool.block(resource.type) if resource.kind in LAID else pool.type(resource.type)
     pointer, made = pool.pointer(resource.kind, pointee), out.new_id()
     out.add_global("OpVariable", pointer, made, STORAGE_CLASS[resource.kind], span=resource.span)

@@ -104,13 +104,12 @@ def blind_attention(q, k, v, f=reference.attention):
     return np.concatenate([f(q, k, v)[:1], f(q[1:], k[:-1], v[:-1])])
 
 
-@pytest.mark.parametrize("arch", ["qwen2", "qwen3"])
-@pytest.mark.parametrize("fault", BROKEN)
+FAULTS = [(arch, fault) for arch in ("qwen2", "qwen3") for fault in BROKEN if (arch, fault) != ("qwen3", "no biases")]
+
+
+@pytest.mark.parametrize("arch, fault", FAULTS)
 def test_random_models_notice_every_fault(tmp_path, monkeypatch, arch, fault):
-    """The generator's models are sensitive: each fault is at least ten times over the bar of the int arm, at the
-    median position."""
-    if fault == "no biases" and arch == "qwen3":
-        pytest.skip("qwen3 has no biases")
+    """The generator's models are sensitive: each fault is at least twice over the bar of the int arm at half of the positions."""
     path = make_model(tmp_path / "m.gguf", arch, seed=6)
     right = forward(path, TOKENS[:50])
     BROKEN[fault](monkeypatch)
