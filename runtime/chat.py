@@ -6,8 +6,11 @@ and keeps the chat.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from runtime.engine.request import Request, RequestError, Sampling
@@ -69,8 +72,8 @@ class Chat:
     def clear(self) -> None:
         self.turns.clear()
 
-    def ask(self, text: str, view) -> None:
-        """Stream one reply into `view`. RequestError or TextError when it cannot be asked: the turn is taken back."""
+    def ask(self, text: str, view) -> bool:
+        """Stream one reply into `view`; True when Ctrl-C ended it. RequestError or TextError take the turn back."""
         self.turns.append({"role": "user", "content": text})
         try:
             stream, parser = self._start()
@@ -78,13 +81,15 @@ class Chat:
             self.turns.pop()
             raise
         try:
-            reply = self._read(stream, parser, view)
+            with _ctrl_c_cancels(stream):
+                reply = self._read(stream, parser, view)
         finally:
             stream.cancel()
             view.end(stream)
         self.turns.append({"role": "assistant", "content": reply})
         if stream.finish == "error":
             raise EngineDied(stream.error or "the engine failed without a reason")
+        return stream.finish == "cancelled"
 
     def _start(self):
         tokenizer, template, engine = self.model.tokenizer, self.model.template, self.model.engine
@@ -96,7 +101,7 @@ class Chat:
         return engine.submit(request), ReplyParser(opened=opens_thinking(prompt))
 
     def _read(self, stream, parser: ReplyParser, view) -> str:
-        """Show the reply as it comes; what of it is content. Ctrl-C ends it early."""
+        """Show the reply as it comes; what of it is content."""
         from runtime.text import Detokenizer
 
         detokenizer, content = Detokenizer(self.model.tokenizer), []
@@ -107,14 +112,26 @@ class Chat:
                 if delta.kind == "content":
                     content.append(delta.text)
 
-        try:
-            for token in stream:
-                show(parser.push(detokenizer.push(token)))
-        except KeyboardInterrupt:
-            stream.cancel()
-            view.stopped()
+        for token in stream:
+            show(parser.push(detokenizer.push(token)))
         show(parser.push(detokenizer.flush()) + parser.finish())
         return "".join(content)
+
+
+@contextlib.contextmanager
+def _ctrl_c_cancels(stream) -> Iterator[None]:
+    """The first Ctrl-C asks the engine to stop, so that no lock is torn open; a second one leaves the program."""
+
+    def on_signal(number, frame) -> None:
+        if stream.cancelled:
+            raise KeyboardInterrupt
+        stream.cancel()
+
+    before = signal.signal(signal.SIGINT, on_signal)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def lines(terminal: bool):
@@ -157,12 +174,14 @@ def talk(chat: Chat, view, terminal: bool) -> None:
         elif text.startswith("/"):
             view.note(f"There is no {text.split()[0]}: /help lists the commands.")
         else:
-            _turn(chat, text, view)
+            _turn(chat, text, view, terminal)
 
 
-def _turn(chat: Chat, text: str, view) -> None:
+def _turn(chat: Chat, text: str, view, terminal: bool) -> None:
     try:
-        chat.ask(text, view)
+        stopped = chat.ask(text, view)
+        if stopped and not terminal:  # a script that is interrupted does not go on with its next line
+            raise KeyboardInterrupt
     except RequestError as error:
         hint = " (/clear forgets the conversation)" if error.n_ctx else ""
         view.note(f"{error}{hint}")
@@ -187,6 +206,7 @@ def run(args) -> None:
         terminal = sys.stdin.isatty() and sys.stdout.isatty()
         view = make_view(rich=sys.stdout.isatty() and not args.plain)
         if terminal:
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have started us with it ignored
             engine = loaded.engine
             view.note(f"{engine.model_name}, context {engine.n_ctx} tokens. /help lists the commands.")
         talk(chat, view, terminal)

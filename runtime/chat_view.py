@@ -37,12 +37,9 @@ class PlainView:
         self._out.write(text)
         self._out.flush()
 
-    def stopped(self) -> None:
-        self._write(" [stopped]")
-
     def end(self, stream) -> None:
         self._turn_to("content")
-        self._write("\n")
+        self._write(" [stopped]\n" if stream.finish == "cancelled" else "\n")
 
     def note(self, text: str) -> None:
         """A line of the program's own: kept out of a pipe's stdout."""
@@ -74,7 +71,6 @@ class MarkdownView:
         self._live = None
         self._kind = "content"
         self._text = ""
-        self._was_stopped = False
 
     def show(self, kind: str, text: str) -> None:
         from rich.live import Live
@@ -121,16 +117,12 @@ class MarkdownView:
         self._finish_block()
         self._kind = "content"
 
-    def stopped(self) -> None:
-        self._was_stopped = True
-
     def end(self, stream) -> None:
         self._close()
         rate = stream.completion_tokens * 1e3 / stream.predicted_ms if stream.predicted_ms else 0.0
         about = f"{stream.completion_tokens} tokens, {rate:.1f} a second"
-        limit = ", cut at the limit" if stream.finish == "length" else ""
-        self._console.print(f"[{'stopped, ' if self._was_stopped else ''}{about}{limit}]", style="dim", markup=False)
-        self._was_stopped = False
+        how = {"length": ", cut at the limit", "cancelled": ", stopped"}.get(stream.finish, "")
+        self._console.print(f"[{about}{how}]", style="dim", markup=False)
 
     def note(self, text: str) -> None:
         self._close()

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Write runtime/text/unicode_ranges.py from the Unicode Character Database of this interpreter, which must be version 15.1 (Python 3.13).
+"""Write runtime/text/unicode_ranges.py from the Unicode Character Database of this interpreter, which must be
+version 15.1 (Python 3.13).
 
 usage: python3.13 scripts/make_unicode_ranges.py
 """
+
 from __future__ import annotations
 
 import sys
@@ -12,12 +14,13 @@ from pathlib import Path
 
 VERSION = "15.1.0"
 TARGET = Path(__file__).resolve().parent.parent / "runtime" / "text" / "unicode_ranges.py"
-HEAD = '''"""Unicode {version} general categories L, N and M as code point ranges. Written by scripts/make_unicode_ranges.py; do not edit.
+HEAD = '''"""Unicode {version} general categories L, N and M as code point ranges.
 
-The pre-token patterns need the categories of one fixed Unicode version, the one of llama.cpp's tables: the classes of the regex engine
-in `tokenizers` and of Python's own unicodedata move with their releases. Each table is pairs in base 36: code points skipped, then
-code points taken.
+Written by scripts/make_unicode_ranges.py; do not edit. The pre-token patterns need the categories of one fixed Unicode
+version, the one of llama.cpp's tables: the classes of the regex engine in `tokenizers` and of Python's own unicodedata
+move with their releases. Each table is pairs in base 36: code points skipped, then code points taken.
 """
+
 from __future__ import annotations
 
 UNICODE_VERSION = "{version}"
@@ -56,7 +59,10 @@ def table(major: str) -> str:
 
 def main() -> int:
     if unicodedata.unidata_version != VERSION:
-        print(f"this Python has Unicode {unicodedata.unidata_version}, the tables are of {VERSION}: run it with Python 3.13", file=sys.stderr)
+        print(
+            f"this Python has Unicode {unicodedata.unidata_version}, not {VERSION}: run it with Python 3.13",
+            file=sys.stderr,
+        )
         return 1
     text = HEAD.format(version=VERSION)
     for name, major in (("LETTER", "L"), ("NUMBER", "N"), ("MARK", "M")):

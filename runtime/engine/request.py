@@ -126,13 +126,9 @@ class Stream:
         self._tokens: deque[int] = deque()
         self._changed = threading.Condition(threading.Lock())
         self._waiter: tuple[asyncio.AbstractEventLoop, asyncio.Future[None]] | None = None
-        self._cancelled = threading.Event()
+        self.cancelled = False  # a plain flag, so that a signal handler may set it
 
     # producer ------------------------------------------------------------------------------------------------------
-    @property
-    def cancelled(self) -> bool:
-        return self._cancelled.is_set()
-
     def put(self, token: int) -> None:
         """Hand one token to the consumer; dropped once the stream is done. Any thread."""
         with self._changed:
@@ -172,8 +168,8 @@ class Stream:
 
     # consumer ------------------------------------------------------------------------------------------------------
     def cancel(self) -> None:
-        """Ask the engine to stop at its next step. Any thread; tokens already made can still be read."""
-        self._cancelled.set()
+        """Ask the engine to stop at its next step. Any thread or signal handler; tokens made can still be read."""
+        self.cancelled = True
 
     def __iter__(self) -> Iterator[int]:
         """Token ids as they are made; blocks between them."""

@@ -13,9 +13,9 @@ from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 DEFAULT_ALIGNMENT = 32
-MAX_LENGTH = 1 << 30  # of an array, in elements, and of a string in one, in bytes
+MAX_LENGTH = 1 << 30  # elements of an array
 MAX_TEXT = 1 << 26  # bytes of a string that stands alone (a whole tokenizer.json takes 11 MiB)
-MIN_MAX_TEXT = 1 << 16  # and an eighth of the file, but never less than this
+MIN_MAX_TEXT = 1 << 16  # such a string may also take no more than an eighth of the file, or this where that is less
 MAX_ENTRIES = 1 << 16  # of metadata; Python needs some 250 bytes for one
 MAX_TENSORS = 1 << 17
 MAX_NAME = 63  # bytes of a tensor's name

@@ -165,7 +165,7 @@ def _read_array(cursor: _Cursor, field: str) -> tuple[object, tuple[str, str]]:
         raise cursor.fail(field, f"an array of {count} elements is over the limit of {layout.MAX_LENGTH}")
     if kind == layout.STRING:
         cursor.need(count * 8, field)
-        end = walk(cursor.buffer, cursor.at, count, cursor.size, layout.MAX_LENGTH)
+        end = walk(cursor.buffer, cursor.at, count, cursor.size)
         if end < 0:
             raise cursor.fail(field, f"string {-1 - end} of {count} passes the end of the file")
         strings, cursor.at = StringArray(cursor.buffer, cursor.at, count), end

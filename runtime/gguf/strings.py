@@ -10,19 +10,16 @@ import numpy as np
 _U64 = Struct("<Q")
 
 
-def walk(buffer, start: int, count: int, stop: int, limit: int) -> int:
+def walk(buffer, start: int, count: int, stop: int) -> int:
     """The end of `count` strings (u64 length + bytes) that begin at `start`.
 
-    Negative, -1 - i, when string i is longer than `limit` or passes `stop`.
+    Negative, -1 - i, when string i passes `stop`.
     """
     read, at, last = _U64.unpack_from, start, stop - 8
     for i in range(count):
         if at > last:
             return -1 - i
-        size = read(buffer, at)[0]
-        if size > limit:
-            return -1 - i
-        at += 8 + size
+        at += 8 + read(buffer, at)[0]
     return at if at <= stop else -count
 
 

@@ -2,6 +2,7 @@
 
 Names load on first use: asking for TextError alone loads neither `tokenizers` nor jinja2.
 """
+
 from __future__ import annotations
 
 from runtime.text.errors import TextError

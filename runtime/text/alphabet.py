@@ -1,7 +1,9 @@
-"""The printable alphabet in which byte-level BPE vocabularies are written (GPT-2's bytes_to_unicode; tokenizer.ggml.model "gpt2").
+"""The printable alphabet in which byte-level BPE vocabularies are written (GPT-2's bytes_to_unicode;
+tokenizer.ggml.model "gpt2").
 
 Printable ASCII and Latin-1 bytes stand for themselves; the other 68 bytes are U+0100, U+0101, ... in byte order.
 """
+
 from __future__ import annotations
 
 _PRINTABLE = frozenset([*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)])

@@ -1,4 +1,5 @@
 """The exceptions of runtime.text; callers need TextError only."""
+
 from __future__ import annotations
 
 
@@ -7,7 +8,7 @@ class TextError(Exception):
 
 
 class Unusable(TextError):
-    """A template that does not compile, does not end, or takes its process down: no message of any form would render."""
+    """A template that does not compile, does not end, or takes its process down; other messages would not help."""
 
 
 def one_line(text: object, limit: int = 400) -> str:

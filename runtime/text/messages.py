@@ -1,7 +1,9 @@
 """Chat messages, brought to the form that a template can take.
 
-Clients speak OpenAI's shapes; templates are written for Hugging Face's. What a template takes is found by rendering probes.
+Clients speak OpenAI's shapes; templates are written for Hugging Face's. What a template takes is found by rendering
+probes.
 """
+
 from __future__ import annotations
 
 import json
@@ -16,13 +18,16 @@ _MARK = "q7Zprobe"
 @dataclass(frozen=True)
 class Abilities:
     """What a template takes: content as a list of parts, call arguments as objects, messages of role system."""
+
     parts: bool
     object_arguments: bool
     system: bool
 
 
 def probe(render: Callable[[list[dict]], str]) -> Abilities:
-    """Find the abilities of a template. render: messages -> text; a TextError means that this form is not taken, an Unusable passes through."""
+    """Find the abilities of a template. render: messages -> text; a TextError means that this form is not taken, an
+    Unusable passes through.
+    """
     user = {"role": "user", "content": "hello"}
 
     def shows(*messages: dict, never: tuple[str, ...] = ()) -> bool:
@@ -38,7 +43,9 @@ def probe(render: Callable[[list[dict]], str]) -> Abilities:
     return Abilities(
         # a template that prints the list itself shows Python's or JSON's spelling of it
         parts=shows({"role": "user", "content": [{"type": "text", "text": _MARK}]}, never=("'type'", '"type"')),
-        object_arguments=shows(user, {"role": "assistant", "content": "", "tool_calls": [call]}, user, never=(f"'{_MARK}':",)),
+        object_arguments=shows(
+            user, {"role": "assistant", "content": "", "tool_calls": [call]}, user, never=(f"'{_MARK}':",)
+        ),
         system=shows({"role": "system", "content": _MARK}, user),
     )
 
@@ -59,7 +66,9 @@ def _message(message: dict, where: str, able: Abilities) -> dict:
     if message.get("tool_calls"):
         if not isinstance(message["tool_calls"], list):
             raise TextError(f"{where}.tool_calls: need a list")
-        new["tool_calls"] = [_call(call, f"{where}.tool_calls[{i}]", able) for i, call in enumerate(message["tool_calls"])]
+        new["tool_calls"] = [
+            _call(call, f"{where}.tool_calls[{i}]", able) for i, call in enumerate(message["tool_calls"])
+        ]
     return new
 
 
@@ -95,7 +104,7 @@ def _call(call: dict, where: str, able: Abilities) -> dict:
 
 
 def _fold_system(messages: list[dict]) -> list[dict]:
-    """For templates without a system role: its text goes before the next message's, or becomes a user message at the end."""
+    """For templates without a system role: its text goes before the next message's, or becomes a user message."""
     out: list[dict] = []
     waiting: list[str] = []
     for message in messages:

@@ -1,8 +1,9 @@
 """Chat templates of a GGUF file (tokenizer.chat_template, tokenizer.chat_template.tool_use): messages to prompt text.
 
-Templates are jinja2 with the additions of Hugging Face's (raise_exception, strftime_now, tojson, loop controls), rendered in a sandbox
-in a process of its own (runtime.text.template_worker).
+Templates are jinja2 with the additions of Hugging Face's (raise_exception, strftime_now, tojson, loop controls),
+rendered in a sandbox in a process of its own (runtime.text.template_worker).
 """
+
 from __future__ import annotations
 
 from runtime.text.errors import TextError
@@ -26,8 +27,18 @@ class ChatTemplate:
     source: text of the default template, None where the file has none and ChatML stands in.
     """
 
-    def __init__(self, tokenizer, source: str | None, tool_use: str | None = None, *, seconds: float = 10.0, characters: int = 32 << 20):
-        """seconds, characters: limits of one rendering. Raises TextError for a template that does not compile or passes a limit."""
+    def __init__(
+        self,
+        tokenizer,
+        source: str | None,
+        tool_use: str | None = None,
+        *,
+        seconds: float = 10.0,
+        characters: int = 16 << 20,
+    ):
+        """seconds, characters: limits of one rendering. Raises TextError for a template that does not compile or
+        passes a limit.
+        """
         self.source = source
         self._tokenizer = tokenizer
         sources = {DEFAULT: CHATML if source is None else source}
@@ -46,19 +57,29 @@ class ChatTemplate:
                 raise TextError(f"{key} is not a string; convert the model again")
         return cls(tokenizer, source, tool_use, **limits)
 
-    def render(self, messages: list[dict], tools: list[dict] | None = None, add_generation_prompt: bool = True, **kwargs) -> str:
-        """The prompt text. messages, tools: OpenAI's shapes. kwargs: further variables of the template, such as enable_thinking.
+    def render(
+        self, messages: list[dict], tools: list[dict] | None = None, add_generation_prompt: bool = True, **kwargs
+    ) -> str:
+        """The prompt text. messages, tools: OpenAI's shapes. kwargs: further variables of the template, such as
+        enable_thinking.
 
-        Raises TextError in one line: bad messages, the template's own raise_exception, an error in it, or a limit passed.
+        Raises TextError in one line: bad messages, the template's own raise_exception, an error in it, or a limit
+        passed.
         """
         name = TOOL_USE if tools and TOOL_USE in self._process.names else DEFAULT
         if tools and name == DEFAULT and self.source is None:
-            raise TextError("tools: the model file has no chat template, so tools cannot be described to it; leave them out")
+            raise TextError(
+                "tools: the model file has no chat template, so tools cannot be described to it; leave them out"
+            )
         ready = prepare(messages, self._able(name))
         variables = self._variables(kwargs)
         if tools:
             variables["tools"] = tools
-        return self._trimmed(self._process.render(name, variables | {"messages": ready, "add_generation_prompt": bool(add_generation_prompt)}))
+        return self._trimmed(
+            self._process.render(
+                name, variables | {"messages": ready, "add_generation_prompt": bool(add_generation_prompt)}
+            )
+        )
 
     def close(self) -> None:
         """End the process that renders; a later render starts it again."""
@@ -66,8 +87,11 @@ class ChatTemplate:
 
     def _able(self, name: str) -> Abilities:
         if name not in self._abilities:
-            self._abilities[name] = probe(lambda messages: self._process.render(
-                name, self._variables({}) | {"messages": messages, "add_generation_prompt": False}))
+            self._abilities[name] = probe(
+                lambda messages: self._process.render(
+                    name, self._variables({}) | {"messages": messages, "add_generation_prompt": False}
+                )
+            )
         return self._abilities[name]
 
     def _variables(self, kwargs: dict) -> dict:
@@ -76,7 +100,10 @@ class ChatTemplate:
         thinking = kwargs.get("enable_thinking", effort != "none")
         if not isinstance(thinking, bool):
             raise TextError(f"enable_thinking: need true or false, not {type(thinking).__name__}")
-        texts = {name: "" if token is None else tok.token_text(token) for name, token in (("bos_token", tok.bos), ("eos_token", tok.eos))}
+        texts = {
+            name: "" if token is None else tok.token_text(token)
+            for name, token in (("bos_token", tok.bos), ("eos_token", tok.eos))
+        }
         return texts | kwargs | {"enable_thinking": thinking}
 
     def _trimmed(self, text: str) -> str:

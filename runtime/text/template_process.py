@@ -1,4 +1,5 @@
 """Talks to the template worker: starts it, bounds each call in time, kills and replaces it when it does not answer."""
+
 from __future__ import annotations
 
 import json
@@ -25,7 +26,8 @@ def _end(process: subprocess.Popen) -> None:
 
 
 class TemplateProcess:
-    """Compiled templates in a confined process. Thread-safe: calls take turns. `close`, or the garbage collector, ends the process.
+    """Compiled templates in a confined process. Thread-safe: calls take turns. `close`, or the garbage collector,
+    ends the process.
 
     sources: name -> template text. seconds: limit of one call. characters: limit of one text.
     """
@@ -39,7 +41,9 @@ class TemplateProcess:
         self._finish: weakref.finalize | None = None
 
     def render(self, template: str, variables: dict) -> str:
-        """The text. Raises TextError with the template's own message, Unusable when it passed the limit of time or of memory."""
+        """The text. Raises TextError with the template's own message, Unusable when it passed the limit of time or
+        of memory.
+        """
         try:
             request = json.dumps({"template": template, "variables": variables}).encode()
         except (TypeError, ValueError, RecursionError) as error:
@@ -47,7 +51,7 @@ class TemplateProcess:
         with self._lock:
             if self._process is None:
                 self._start()
-            return self._call(request)["text"]
+            return self._call(request, "text")
 
     def close(self) -> None:
         """End the process; the next render starts another."""
@@ -56,14 +60,19 @@ class TemplateProcess:
 
     def _start(self) -> None:
         try:
-            process = subprocess.Popen([sys.executable, "-P", str(_WORKER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                       stderr=subprocess.DEVNULL, start_new_session=True)  # a Ctrl-C is not for the worker
+            process = subprocess.Popen(
+                [sys.executable, "-P", str(_WORKER)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # a Ctrl-C is not for the worker
+            )
         except OSError as error:
             raise Unusable(f"chat template: the process that renders it does not start: {one_line(error)}") from None
         self._process = process
         self._finish = weakref.finalize(self, _end, process)
         try:
-            self._call(json.dumps(self._first).encode())
+            self._call(json.dumps(self._first).encode(), "ready")
         except TextError as error:
             self._stop()
             raise Unusable(str(error)) from None
@@ -73,8 +82,8 @@ class TemplateProcess:
             self._finish()
         self._process = self._finish = None
 
-    def _call(self, request: bytes) -> dict:
-        """One exchange. A worker that is late, dead or incoherent is ended."""
+    def _call(self, request: bytes, wanted: str):
+        """One exchange: the wanted member of the answer. A worker that is late, dead or incoherent is ended."""
         process, late = self._process, threading.Event()
 
         def expire():
@@ -87,10 +96,12 @@ class TemplateProcess:
         try:
             process.stdin.write(struct.pack("<I", len(request)) + request)
             process.stdin.flush()
-            answer = self._read(process.stdout)
+            answer = self._read(process.stdout, wanted)
         except (OSError, ValueError, EOFError):
             self._stop()
-            reason = f"did not finish in {self._seconds:g} s" if late.is_set() else "ended the process that renders it (memory?)"
+            reason = "ended the process that renders it (memory?)"
+            if late.is_set():
+                reason = f"did not finish in {self._seconds:g} s"
             raise Unusable(f"chat template: {reason}; use another template") from None
         except BaseException:
             self._stop()
@@ -98,22 +109,22 @@ class TemplateProcess:
         finally:
             timer.cancel()
         if late.is_set():
-            self._stop()    # it was killed just after it had answered
+            self._stop()  # it was killed just after it had answered
         if "error" in answer:
             raise TextError(f"chat template: {one_line(answer['error'])}")
-        return answer
+        return answer[wanted]
 
-    def _read(self, stream) -> dict:
+    def _read(self, stream, wanted: str) -> dict:
         head = stream.read(4)
         if len(head) < 4:
             raise EOFError
         size = struct.unpack("<I", head)[0]
-        if size > 12 * self._characters + 65536:    # JSON spells a character in at most 12 bytes
+        if size > 12 * self._characters + 65536:  # JSON spells a character in at most 12 bytes
             raise ValueError("frame too long")
         body = stream.read(size)
         if len(body) < size:
             raise EOFError
         answer = json.loads(body)
-        if not isinstance(answer, dict) or not answer.keys() & {"text", "error", "ready"}:
+        if not isinstance(answer, dict) or not isinstance(answer.get(wanted, answer.get("error")), str):
             raise ValueError("no answer")
         return answer

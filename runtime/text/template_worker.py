@@ -1,12 +1,14 @@
 """The process that renders chat templates: `python -P template_worker.py`, started by runtime.text.template_process.
 
-A template is a program from the model file. jinja2's sandbox keeps it from Python's insides, but not from looping for ever or from
-doubling a string until memory ends, so it runs here, where address space is limited and the parent can kill. The worker opens no
-files and no processes once it is up. Frames on stdin and stdout are a little-endian u32 length and that many bytes of JSON:
-  first request   {"sources": {name: text}, "limits": {"seconds": s, "characters": n}}      -> {"ready": true}
+A template is a program from the model file. jinja2's sandbox keeps it from Python's insides, but not from looping
+for ever or from doubling a string until memory ends, so it runs here, where address space is limited and the parent
+can kill. The worker opens no files and no processes once it is up. Frames on stdin and stdout are a little-endian
+u32 length and that many bytes of JSON:
+  first request   {"sources": {name: text}, "limits": {"seconds": s, "characters": n}}      -> {"ready": "yes"}
   then            {"template": name, "variables": {...}}                                     -> {"text": "..."}
 An answer may instead be {"error": "..."}. Only the standard library and jinja2 are imported.
 """
+
 from __future__ import annotations
 
 import datetime
@@ -17,19 +19,19 @@ import sys
 
 try:
     import resource
-except ImportError:     # not on Windows: there the parent's time-out is the only limit
+except ImportError:  # not on Windows: there the parent's time-out is the only limit
     resource = None
 
 ADDRESS_SPACE = 512 << 20
 
-
 # What templates commonly use.
-_COMMON = (
-    "{% macro m(a, b=1) %}{{ caller is defined }}{% endmacro %}{% set ns = namespace(x='\\n\\u00e9') %}{% for a, b in {'k': 1}|items %}{{ m(a) }}"
-    "{{ loop.first or loop.previtem }}{% if b > 0 %}{% continue %}{% endif %}{% endfor %}{{ [1, 'a']|tojson(indent=2) }}{{ 'a b'.split(' ')[::-1]|join(',') }}"
-    "{{ strftime_now('%d %b %Y') }}{{ ' x '|trim|upper|title|replace('X', 'y')|urlencode }}{{ 1.5|round|int|string|length }}{{ [{'a': 1}]|map(attribute='a')|list }}"
-    "{{ [{'a': 1}]|selectattr('a', 'equalto', 1)|list }}{{ '%s' % 1 }}{{ '{:>4}'.format('é') }}{{ 'a\nb'|indent(2) }}{{ 'ab' ~ 1 }}{{ 'word ' | wordwrap(3) }}"
-)
+_COMMON = """{% macro m(a, b=1) %}{{ caller is defined }}{% endmacro %}{% set ns = namespace(x='\\n\\u00e9') %}
+{% for a, b in {'k': 1}|items %}{{ m(a) }}{{ loop.first or loop.previtem }}{% if b > 0 %}{% continue %}{% endif %}
+{% endfor %}{{ [1, 'a']|tojson(indent=2) }}{{ 'a b'.split(' ')[::-1]|join(',') }}{{ strftime_now('%d %b %Y') }}
+{{ ' x '|trim|upper|title|replace('X', 'y')|urlencode }}{{ 1.5|round|int|string|length }}{{ 'ab' ~ 1 }}{{ '%s' % 1 }}
+{{ [{'a': 1}]|map(attribute='a')|list }}{{ [{'a': 1}]|selectattr('a', 'equalto', 1)|list }}{{ 'word '|wordwrap(3) }}
+{{ '{:>4}'.format('e') }}{{ 'a b'|indent(2) }}
+"""
 
 
 class Refused(Exception):
@@ -58,7 +60,7 @@ def make_environment():
     from jinja2 import ext, sandbox
 
     class Generation(ext.Extension):
-        """{% generation %}...{% endgeneration %} marks the assistant's words for training; the text is what is inside."""
+        """{% generation %}...{% endgeneration %} marks words for training; the text is what is inside."""
 
         tags = {"generation"}
 
@@ -134,11 +136,17 @@ def _confine() -> None:
     """No more memory than the cap, no new files, no children. Everything that is needed is imported by now."""
     if resource is None:
         return
-    for name, limit in (("RLIMIT_AS", ADDRESS_SPACE), ("RLIMIT_NOFILE", 3), ("RLIMIT_FSIZE", 0), ("RLIMIT_NPROC", 0), ("RLIMIT_CORE", 0)):
+    for name, limit in (
+        ("RLIMIT_AS", ADDRESS_SPACE),
+        ("RLIMIT_NOFILE", 3),
+        ("RLIMIT_FSIZE", 0),
+        ("RLIMIT_NPROC", 0),
+        ("RLIMIT_CORE", 0),
+    ):
         try:
             resource.setrlimit(getattr(resource, name), (limit, limit))
         except (AttributeError, ValueError, OSError):
-            continue    # a system without this limit: the others and the parent's time-out still hold
+            continue  # a system without this limit: the others and the parent's time-out still hold
 
 
 def _warm_up(environment) -> None:
@@ -183,7 +191,7 @@ def main() -> None:
             _write(answers, {"error": _explain(error, characters)})
             return
     _alarm(0)
-    _write(answers, {"ready": True})
+    _write(answers, {"ready": "yes"})
     while True:
         request = _read(requests)
         _alarm(2 * seconds + 5)

@@ -1,8 +1,9 @@
 """Byte-level BPE over the vocabulary and merges of a GGUF file, through PyPI `tokenizers`.
 
-The ids equal llama.cpp's: special tokens are cut out of the raw text first, longest first, then each remaining fragment is split into
-words (runtime.text.pretokens) and merged. No Unicode normalisation is applied.
+The ids equal llama.cpp's: special tokens are cut out of the raw text first, longest first, then each remaining
+fragment is split into words (runtime.text.pretokens) and merged. No Unicode normalisation is applied.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -19,8 +20,8 @@ from runtime.text.vocabulary import BYTE, NORMAL, USER_DEFINED, Vocabulary, read
 class Tokenizer:
     """Text to ids and back. Made by `from_gguf`; immutable, safe to share between threads.
 
-    vocab_size: tokens in the file. bos, eos: ids or None. add_bos, add_eos: whether `encode` adds them. eog: ids that end a generation.
-    special_ids: ids that are matched in raw text (control, unknown and user-defined tokens).
+    vocab_size: tokens in the file. bos, eos: ids or None. add_bos, add_eos: whether `encode` adds them. eog: ids
+    that end a generation. special_ids: ids that are matched in raw text (control, unknown and user-defined tokens).
     """
 
     def __init__(self, vocabulary: Vocabulary):
@@ -35,7 +36,9 @@ class Tokenizer:
         splits = pre_tokenizers.Split(tokenizers.Regex(pattern(vocabulary.pre)), "isolated")
         model, self._expand = _bpe(vocabulary)
         self._bpe = tokenizers.Tokenizer(model)
-        self._bpe.pre_tokenizer = pre_tokenizers.Sequence([splits, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+        self._bpe.pre_tokenizer = pre_tokenizers.Sequence(
+            [splits, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+        )
 
     @classmethod
     def from_gguf(cls, gguf) -> Tokenizer:
@@ -43,9 +46,10 @@ class Tokenizer:
         return cls(read_vocabulary(gguf))
 
     def encode(self, text: str, parse_special: bool = True, add_special: bool = True) -> list[int]:
-        """Ids of a text. parse_special: control tokens written in the text become their ids (user-defined ones always do).
+        """Ids of a text.
 
-        add_special: put the bos and eos ids around it where the file asks for that. Raises TextError for a lone surrogate in the text.
+        parse_special: control tokens written in the text become their ids (user-defined ones always do). add_special: put the bos and eos ids around it where the file asks for that. Raises TextError for a lone
+        surrogate in the text.
         """
         fragments = self._fragments(text, self._every if parse_special else self._user)
         words = [part for part in fragments if isinstance(part, str)]
@@ -87,11 +91,15 @@ class Tokenizer:
         return parts
 
     def token_text(self, token: int) -> str:
-        """The token's text as the file spells it (byte alphabet for normal tokens). Raises TextError for an id outside the vocabulary."""
+        """The token's text as the file spells it (byte alphabet for normal tokens). Raises TextError for an id
+        outside the vocabulary.
+        """
         return self._v.tokens[self._checked(token)]
 
     def token_bytes(self, token: int, special: bool = False) -> bytes:
-        """The bytes a token renders as, maybe part of a character. Control and unknown tokens are empty unless special; unused ones always."""
+        """The bytes a token renders as, maybe part of a character. Control and unknown tokens are empty unless
+        special; unused ones always.
+        """
         kind = self._v.kinds[self._checked(token)]
         text = self._v.tokens[token]
         if token in self._v.controls:
@@ -112,7 +120,9 @@ class Tokenizer:
 
     def _checked(self, token: int) -> int:
         if not 0 <= token < self.vocab_size:
-            raise TextError(f"token {token} is outside the vocabulary of {self.vocab_size}; use ids 0 to {self.vocab_size - 1}")
+            raise TextError(
+                f"token {token} is outside the vocabulary of {self.vocab_size}; use ids 0 to {self.vocab_size - 1}"
+            )
         return token
 
 
@@ -120,7 +130,9 @@ def _refuse_surrogates(text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise TextError(f"text: {text[error.start]!a} at {error.start} is half a surrogate pair; send whole characters") from None
+        raise TextError(
+            f"text: {text[error.start]!a} at {error.start} is half a surrogate pair; send whole characters"
+        ) from None
 
 
 def _byte_token(text: str) -> bytes:
@@ -134,8 +146,9 @@ def _byte_token(text: str) -> bytes:
 def _bpe(v: Vocabulary) -> tuple[models.BPE, dict[int, tuple[int, ...]]]:
     """The BPE model, and what to put for ids that exist only in it.
 
-    The library wants every byte and every part and product of a merge in the vocabulary. Where a file lacks one, an id past its end
-    stands for it while merging; what is left of it then becomes its bytes' tokens, and a byte without a token is dropped.
+    The library wants every byte and every part and product of a merge in the vocabulary. Where a file lacks one, an
+    id past its end stands for it while merging; what is left of it then becomes its bytes' tokens, and a byte
+    without a token is dropped.
     """
     ids, extra = v.ids, {}
     for character in BYTE_CHARACTERS:
@@ -144,7 +157,7 @@ def _bpe(v: Vocabulary) -> tuple[models.BPE, dict[int, tuple[int, ...]]]:
     try:
         if not extra:
             return models.BPE(ids, v.merges), {}
-    except Exception:       # the library's own type; it names the merge at fault, whose parts are added below
+    except Exception:  # the library's own type; it names the merge at fault, whose parts are added below
         pass
     for left, right in v.merges:
         for text in (left, right, left + right):

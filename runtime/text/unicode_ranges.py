@@ -1,9 +1,10 @@
-"""Unicode 15.1.0 general categories L, N and M as code point ranges. Written by scripts/make_unicode_ranges.py; do not edit.
+"""Unicode 15.1.0 general categories L, N and M as code point ranges.
 
-The pre-token patterns need the categories of one fixed Unicode version, the one of llama.cpp's tables: the classes of the regex engine
-in `tokenizers` and of Python's own unicodedata move with their releases. Each table is pairs in base 36: code points skipped, then
-code points taken.
+Written by scripts/make_unicode_ranges.py; do not edit. The pre-token patterns need the categories of one fixed Unicode
+version, the one of llama.cpp's tables: the classes of the regex engine in `tokenizers` and of Python's own unicodedata
+move with their releases. Each table is pairs in base 36: code points skipped, then code points taken.
 """
+
 from __future__ import annotations
 
 UNICODE_VERSION = "15.1.0"

@@ -8,6 +8,8 @@ from runtime.vk.commands import Commands
 if TYPE_CHECKING:
     from runtime.vk.device import Device
 
+# Submitted batches that may be unfinished: a program that only launches must not run ahead of the device for ever.
+IN_FLIGHT = 8
 # A batch that grows to this many dispatches is submitted, so that the device has something to do.
 LIMIT = 4096
 
@@ -18,8 +20,7 @@ class Batch:
     def __init__(self, device: Device):
         self._device = device
         self._open: Commands | None = None
-        self._spare: list[Commands] = []
-        self.last = 0
+        self._spare: list[Commands] = []  # oldest submit first
 
     def commands(self) -> Commands:
         """The recorder to add a dispatch to."""
@@ -48,4 +49,6 @@ class Batch:
             commands.end()
             self._device.submit_recorded(commands)
             self._spare.append(commands)
+            if len(self._spare) > IN_FLIGHT:
+                self._device.wait(self._spare[0].last_submit)
         return self._device.core.submitted

@@ -107,6 +107,11 @@ class Buffer:
             self._address = lib.vkGetBufferDeviceAddress(core.handle, info)
         return self._address
 
+    @property
+    def freed(self) -> bool:
+        """Whether free() has been called."""
+        return not self._token
+
     def free(self) -> None:
         """Let go now instead of when the last reference is gone. The buffer must not be used afterwards."""
         if self._token:

@@ -228,12 +228,14 @@ class Commands:
         chosen = self._sets.get(key)
         if chosen is None and key:
             chosen = self._new_set(pipe, slices, key)
-        if args is not None:
-            self._order([args, *slices], (hazards.READ, *pipe.modes), hazards.COMPUTE | hazards.INDIRECT)
-        elif self.device.paranoid:
-            self._order_all(slices, pipe.modes)
-        else:
+        if self.device.paranoid:
+            self._emit(BARRIERS[hazards.FULL])
+            self._hazards.cleared(hazards.FULL)
+            self.barriers += 1
+        if args is None:
             self._order(slices, pipe.modes, hazards.COMPUTE)
+        else:
+            self._order([args, *slices], (hazards.READ, *pipe.modes), hazards.COMPUTE | hazards.INDIRECT)
         layout, calls = self._layout, 0
         if chosen is not self._set:
             self._set_argument[0] = self._set = chosen
@@ -249,6 +251,8 @@ class Commands:
             self._counters.cmd_calls += calls
 
     def _bind_pipeline(self, pipe: Pipeline) -> None:
+        if pipe.core is not self._core:
+            raise VulkanError(f"kernel {pipe.name} was made for another device than the commands: make it there")
         lib.vkCmdBindPipeline(self._buffer, BIND_POINT, pipe.handle)
         self._counters.cmd_calls += 1
         self._pipeline = pipe
@@ -270,29 +274,30 @@ class Commands:
         """A descriptor set of these ranges, checked; found again by its key for the rest of the recording."""
         for binding, piece in zip(pipe.bindings, slices, strict=True):
             check_binding(self._core.caps, pipe.name, binding, piece)
-            self._kept[piece.buffer] = None
+        self._keep(slices)
         made = self._sets[key] = self._descriptors.allocate(pipe.layout)
         lib.vkUpdateDescriptorSetWithTemplate(self._core.handle, made, pipe.layout.template, ffi.from_buffer(key))
         return made
 
+    def _keep(self, slices: Sequence[Slice]) -> None:
+        """Hold the buffers as long as the commands; refuse those that the driver would choke on."""
+        for piece in slices:
+            if piece.buffer.device is not self.device:
+                raise VulkanError(f"{piece!r} belongs to another device than the commands: copy it through the host")
+            if piece.buffer.freed:
+                raise VulkanError(f"{piece!r} has been freed: make a new buffer")
+            self._kept[piece.buffer] = None
+
     def _order(self, slices: Sequence[Slice], modes: Sequence[int], stage: int) -> None:
         """Set the barrier that the next command needs, if any."""
+        if stage != hazards.COMPUTE:
+            self._keep(slices)
         kind = self._hazards.enter(slices, modes, stage)
         if kind:
             self._counters.barriers += 1
             self.barriers += 1
             if self._counters.barriers != self.device.dropped_barrier:
                 self._emit(BARRIERS[kind])
-        if stage != hazards.COMPUTE:
-            for piece in slices:
-                self._kept[piece.buffer] = None
-
-    def _order_all(self, slices: Sequence[Slice], modes: Sequence[int]) -> None:
-        """Paranoid mode: a full barrier before every dispatch."""
-        self._hazards.cleared(hazards.FULL)
-        self._hazards.enter(slices, modes, hazards.COMPUTE)
-        self._emit(BARRIERS[hazards.FULL])
-        self.barriers += 1
 
     def _emit(self, barrier: tuple) -> None:
         source, target, memory = barrier

@@ -13,7 +13,7 @@ from runtime.vk.buffer import Array, Buffer
 from runtime.vk.commands import Commands
 from runtime.vk.core import Core, Counters
 from runtime.vk.diskcache import DiskCache
-from runtime.vk.errors import MissingFeature, VulkanError
+from runtime.vk.errors import DeviceLost, MissingFeature, VulkanError
 from runtime.vk.instance import get_instance
 from runtime.vk.memory import Memory, MemoryBudget
 from runtime.vk.pipeline import Pipeline, Pipelines
@@ -27,6 +27,7 @@ TIMEOUT_S = 60.0
 CPU_TIMEOUT_S = 600.0
 # Time that close() gives to running work before it leaves the device's objects to the operating system.
 CLOSE_TIMEOUT_S = 5.0
+FAILED_CLOSE_TIMEOUT_S = 0.5
 
 
 def _flag(name: str) -> bool:
@@ -164,15 +165,19 @@ class Device:
         """Finish and destroy everything. Never hangs: work that does not end in time is left behind."""
         if self.core.closed:
             return
-        self.core.instance.users.discard(self)
-        idle = False
+        instance, idle = self.core.instance, False
+        instance.users.discard(self)
         try:
             if self.core.failure is None:
                 self.batch.flush()
-            idle = self.timeline.waited(self.core.submitted, CLOSE_TIMEOUT_S)
+            limit = CLOSE_TIMEOUT_S if self.core.failure is None else FAILED_CLOSE_TIMEOUT_S
+            idle = self.timeline.waited(self.core.submitted, limit)
+        except DeviceLost:
+            idle = True  # nothing runs on a lost device, and its objects may be destroyed
         except VulkanError:
             idle = False
         self.core.close(idle)
+        instance.hung |= not idle
 
     def __enter__(self) -> Device:
         return self

@@ -2,8 +2,7 @@
 
 Source: Vulkan specification, chapter "Features". A row is one feature struct: where it comes from (a core version, or
 an extension that must be listed) and the members wanted. Everything named here is enabled where the device has it;
-nothing else is, so robustBufferAccess stays off. Some Vulkan names are not unique enough, or misspelt by history, for
-a kernel's feature list; ALIASES gives the name that capabilities carry.
+nothing else is, so robustBufferAccess stays off.
 """
 from __future__ import annotations
 
@@ -80,7 +79,7 @@ FEATURE_STRUCTS = (
 PLAIN_EXTENSIONS = ("VK_EXT_memory_budget",)
 
 # A Device is refused without these (by name, before vkCreateDevice).
-REQUIRED_FEATURES = ("timelineSemaphore", "hostQueryReset")
+REQUIRED_FEATURES = ("timelineSemaphore",)
 REQUIRED_VERSION = (1, 3)
 
 # VkSubgroupFeatureFlagBits -> the class name used as `subgroup.<class>`.
@@ -108,6 +107,13 @@ FLOAT_CONTROLS = (
 
 # Highest SPIR-V version by API version (specification, appendix "Vulkan Environment for SPIR-V").
 SPIRV_VERSIONS = {(1, 1): (1, 3), (1, 2): (1, 5), (1, 3): (1, 6), (1, 4): (1, 6)}
+
+
+def known_names() -> frozenset[str]:
+    """Every name that a device's features can contain."""
+    names = {m for row in FEATURE_STRUCTS for m in row.members}
+    names.update(CORE_FEATURES, (f"subgroup.{name}" for _, name in SUBGROUP_OPERATIONS))
+    return frozenset(names | {f"float_controls.{name}_f{bits}" for _, name in FLOAT_CONTROLS for bits in (16, 32, 64)})
 
 
 def known_structs(version: tuple[int, int], extensions: frozenset[str]) -> list[FeatureStruct]:

@@ -62,6 +62,7 @@ class Instance:
             self.messenger.attach(self.handle)
         self._devices: list[PhysicalDevice] | None = None
         self.users: weakref.WeakSet = weakref.WeakSet()  # open Devices
+        self.hung = False  # a device was left running
 
     def devices(self) -> list[PhysicalDevice]:
         """All physical devices in the loader's order. Raises VulkanError when there is none."""
@@ -77,6 +78,8 @@ class Instance:
         """Close the devices that are still open, and destroy the instance."""
         for device in list(self.users):
             device.close()
+        if self.hung:
+            return  # the driver would wait for the device
         if self.messenger is not None:
             self.messenger.detach(self.handle)
         lib.vkDestroyInstance(self.handle, ffi.NULL)

@@ -99,7 +99,8 @@ class Memory:
         self._heap_sizes = [properties.memoryHeaps[i].size for i in range(properties.memoryHeapCount)]
         local = [i for i in range(properties.memoryHeapCount)
                  if properties.memoryHeaps[i].flags & K.VK_MEMORY_HEAP_DEVICE_LOCAL_BIT]
-        self._local_heap = max(local or range(len(self._heap_sizes)), key=lambda i: self._heap_sizes[i])
+        # None: RADV's null device, which compiles without hardware, has no memory at all.
+        self._local_heap = max(local, key=lambda i: self._heap_sizes[i], default=None)
         self._map_device = core.caps.unified_memory and not force_staging
         self._blocks: list[Block] = []
         self._returned: deque[tuple[Block, int, int]] = deque()
@@ -174,6 +175,8 @@ class Memory:
     def budget(self) -> MemoryBudget:
         """State of the largest device-local heap; without VK_EXT_memory_budget the budget is the heap's size."""
         self.collect()
+        if self._local_heap is None:
+            return MemoryBudget(0, 0, 0)
         size = self._heap_sizes[self._local_heap]
         if "VK_EXT_memory_budget" not in self._core.caps.extensions:
             return MemoryBudget(size, size, self.used)

@@ -26,7 +26,7 @@ class Pipeline:
 
     def __init__(self, factory: Pipelines, compiled, spec: dict[str, Any], layout: Layout, handle, token: int):
         reflection = compiled.reflection
-        self._factory = factory
+        self._factory, self.core = factory, factory.core
         self._token = token
         self.compiled, self.spec, self.layout, self.handle = compiled, spec, layout, handle
         self.name = compiled.name
@@ -46,7 +46,7 @@ class Pipeline:
         return self._factory.cache_data(self)
 
     def __del__(self):
-        self._factory.core.release(self._token)
+        self.core.release(self._token)
 
     def __repr__(self) -> str:
         return f"Pipeline({self.name})"

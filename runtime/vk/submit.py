@@ -25,20 +25,25 @@ class Timeline:
     def __init__(self, core: Core, timeout_s: float):
         self._core = core
         self.timeout_s = timeout_s
-        kind = new("VkSemaphoreTypeCreateInfo", semaphoreType=K.VK_SEMAPHORE_TYPE_TIMELINE, initialValue=0)
-        out = ffi.new("VkSemaphore *")
-        core.check(lib.vkCreateSemaphore(core.handle, new("VkSemaphoreCreateInfo", pNext=ffi.cast("void *", kind)),
-                                         ffi.NULL, out), "vkCreateSemaphore")
-        self._semaphores = out
-        core.own(lib.vkDestroySemaphore, out[0])
+        self._semaphores = ffi.new("VkSemaphore[1]")
+        self._created = False
         self._completed = 0
         self._in_flight: deque[tuple[int, Any]] = deque()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         # Looked up once, and replaceable by tests that fake a lost device.
         self._queue_submit = lib.vkQueueSubmit
         self._wait_semaphores = lib.vkWaitSemaphores
         self._counter_value = lib.vkGetSemaphoreCounterValue
         self._prepare_structs()
+
+    def _create(self) -> None:
+        """Make the semaphore, at the first submit: drivers without hardware (RADV's null device) cannot."""
+        core = self._core
+        kind = new("VkSemaphoreTypeCreateInfo", semaphoreType=K.VK_SEMAPHORE_TYPE_TIMELINE, initialValue=0)
+        info = new("VkSemaphoreCreateInfo", pNext=ffi.cast("void *", kind))
+        core.check(lib.vkCreateSemaphore(core.handle, info, ffi.NULL, self._semaphores), "vkCreateSemaphore")
+        core.own(lib.vkDestroySemaphore, self._semaphores[0])
+        self._created = True
 
     def _prepare_structs(self) -> None:
         self._signal = ffi.new("uint64_t[1]")
@@ -57,6 +62,8 @@ class Timeline:
         """Submit `count` command buffers (a cffi array). `keep` is held until they finish. Returns their value."""
         core = self._core
         with self._lock:
+            if not self._created:
+                self._create()
             value = core.submitted + 1
             info, timeline = self._submit_info, self._timeline_info
             info.commandBufferCount, info.pCommandBuffers = count, buffers
@@ -81,16 +88,18 @@ class Timeline:
 
     def poll(self) -> int:
         """The last finished value, without waiting. Lets go of what finished submits kept alive."""
-        self._core.check(self._counter_value(self._core.handle, self._semaphores[0], self._counter),
-                         "vkGetSemaphoreCounterValue")
-        self._finished(self._counter[0])
+        if self._created:
+            self._core.check(self._counter_value(self._core.handle, self._semaphores[0], self._counter),
+                             "vkGetSemaphoreCounterValue")
+            self._finished(self._counter[0])
         return self._completed
 
     def _finished(self, value: int) -> None:
-        self._completed = max(self._completed, value)
-        while self._in_flight and self._in_flight[0][0] <= self._completed:
-            self._in_flight.popleft()
-        self._core.reap(self._completed)
+        with self._lock:  # another thread may ask for the memory budget, which polls
+            self._completed = max(self._completed, value)
+            while self._in_flight and self._in_flight[0][0] <= self._completed:
+                self._in_flight.popleft()
+            self._core.reap(self._completed)
 
     def done(self, value: int) -> bool:
         """Whether submit `value` has finished. Never waits."""
@@ -115,6 +124,8 @@ class Timeline:
 
     def waited(self, value: int, limit_s: float) -> bool:
         """Wait at most limit_s; True when `value` has finished."""
+        if value <= self._completed:
+            return True
         deadline = time.monotonic() + limit_s
         self._wait_value[0] = value
         while True:

@@ -108,4 +108,10 @@ class Messenger:
 OLD_LAYER_NOISE = (
     r"includes a structure with unknown VkStructureType",
     r"Device Extension \w+ is not supported by this layer",
+    # Modules with capabilities that the layer's SPIR-V tools have not heard of. Our compiler validates every module.
+    r"SPIR-V module not valid: Invalid capability operand: \d+",
+    r"Capability \(Unhandled OpCapability\) was declared",
+    r"SPIR-V Extension \(SPV_(KHR_cooperative_matrix|NV_cooperative_matrix2|NV_tensor_addressing|KHR_bfloat16|"
+    r"EXT_float8|EXT_replicated_composites|KHR_float_controls2|KHR_maximal_reconvergence|KHR_subgroup_rotate|"
+    r"KHR_untyped_pointers)\) was declared",
 )

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..lang.types import Scalar, Type, Vector, scalar_of
+from ..lang.types import Scalar, Type, scalar_of
 from .values import dtype_of, round_bf16, squeeze
 
 _WIDE = {
@@ -183,32 +183,23 @@ def dot(a, b):
     return squeeze(total)
 
 
-def int_dot(signed_a: bool, signed_b: bool, saturate: bool) -> Callable:
-    """Packed 4x8-bit dot product, with a saturating accumulator when `saturate`."""
+def int_dot(signed_a: bool, signed_b: bool) -> Callable:
+    """Packed 4x8-bit dot product, with a saturating accumulator when there is a third argument."""
+    out = np.dtype(np.int32 if signed_a or signed_b else np.uint32)
+    limits = np.iinfo(out)
 
     def body(a, b, *acc):
-        uniform = a.ndim == 0 and b.ndim == 0
         x, y = _bytes(a, signed_a), _bytes(b, signed_b)
-        p = x * y
-        total = p[:, 0] + p[:, 1] + p[:, 2] + p[:, 3]
-        out = np.dtype(np.int32 if signed_a or signed_b else np.uint32)
-        if acc and saturate:
-            limits = np.iinfo(out)
-            total = np.clip(total.astype(np.int64) + acc[0].astype(np.int64), limits.min, limits.max)
-        elif acc:
-            total = total.astype(np.int64) + acc[0].astype(np.int64)
-        total = total.astype(out)
-        return total[0] if uniform and total.shape[0] == 1 else total
+        total = x[0::4].astype(np.int32) * y[0::4].astype(np.int32)
+        for j in (1, 2, 3):
+            total += x[j::4].astype(np.int32) * y[j::4].astype(np.int32)
+        if acc:
+            total = np.clip(total.astype(np.int64) + acc[0], limits.min, limits.max)
+        total = total.astype(out, copy=False)
+        return squeeze(total)
 
     return body
 
 
 def _bytes(x, signed: bool):
-    flat = np.ascontiguousarray(np.atleast_1d(x))
-    return flat.view(np.int8 if signed else np.uint8).reshape(-1, 4).astype(np.int32)
-
-
-def is_float_result(t: Type) -> bool:
-    """True for float scalars and vectors."""
-    s = t.elem if isinstance(t, Vector) else t
-    return isinstance(s, Scalar) and s.is_float
+    return np.ascontiguousarray(np.atleast_1d(x)).view(np.int8 if signed else np.uint8)

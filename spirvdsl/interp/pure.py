@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..ir.nodes import Node
-from ..lang.types import Vector, scalar_of
+from ..lang.types import scalar_of
 from . import arith, mathfn
 from .values import bitcast, build_vector, dtype_of, splat, squeeze
 
@@ -53,6 +53,8 @@ def _shuffle(node: Node) -> Callable:
 
     def body(a, b):
         rows = [*a, *b]
+        if len(lanes) == 1:
+            return squeeze(rows[lanes[0]])
         return build_vector(tuple(rows[i] for i in lanes), dtype)
 
     return body
@@ -88,7 +90,7 @@ def _bitcast(node: Node) -> Callable:
 
 def _int_dot(node: Node) -> Callable:
     at = node.attrs
-    return mathfn.int_dot(at["signed_a"], at["signed_b"], bool(at.get("saturate")))
+    return mathfn.int_dot(at["signed_a"], at["signed_b"])
 
 
 def _dot(node: Node) -> Callable:
@@ -106,8 +108,3 @@ _MAKERS: dict[str, Callable[[Node], Callable]] = {
     "math": lambda n: mathfn.function(n.attrs["fn"], n.args[0].type),
     "dot": _dot, "int_dot": _int_dot,
 }
-
-
-def is_vector(t) -> bool:
-    """True for vector types."""
-    return isinstance(t, Vector)

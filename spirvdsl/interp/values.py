@@ -30,11 +30,6 @@ def memory_dtype(s: Scalar) -> np.dtype:
     return np.dtype(np.uint8) if s.is_bool else dtype_of(s)
 
 
-def unsigned_of(s: Scalar) -> np.dtype:
-    """The unsigned numpy type of a scalar's width."""
-    return np.dtype(_DTYPES["u", max(s.bits, 8)])
-
-
 def make_const(t: Type, value):
     """The uniform value of a `const` node."""
     if isinstance(t, Scalar):

@@ -102,7 +102,7 @@ class _Checker:
             self.fail(node, f"takes {info.arity[0]} to {info.arity[1]} arguments, has {n}")
         if len(node.blocks) != info.blocks:
             self.fail(node, f"has {len(node.blocks)} blocks, needs {info.blocks}")
-        if node.op != "call" and info.result != (node.type is not None):
+        if node.op not in ("call", "atomic") and info.result != (node.type is not None):
             self.fail(node, "yields a value without a type" if info.result else "yields nothing but has a type")
         for i, a in enumerate(node.args):
             if a not in self.visible:

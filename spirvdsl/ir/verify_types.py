@@ -44,16 +44,8 @@ def problem_of(node: Node) -> str | None:
     return _RULES[node.op](node)
 
 
-def _want(ok: bool, why: str) -> str | None:
-    return None if ok else why
-
-
 def _args(node: Node) -> list[Type]:
     return [a.type for a in node.args]
-
-
-def _component(node: Node) -> Scalar | None:
-    return scalar_of(node.args[0].type)
 
 
 def _bits(t: Type) -> int | None:
@@ -79,18 +71,18 @@ def fits(t: Type, value) -> bool:
 
 
 def _const(node: Node) -> str | None:
-    return _want(fits(node.type, node.attrs["value"]), f"value {node.attrs['value']!r} is not a {node.type}")
+    return None if fits(node.type, node.attrs["value"]) else f"value {node.attrs['value']!r} is not a {node.type}"
 
 
 def _local(node: Node) -> str | None:
     t = node.type
-    return _want(isinstance(t, Ref) and t.storage == "function" and not isinstance(t.elem, Ref | RuntimeArray)
-                 and isinstance(node.attrs["name"], str), "is not a named Ref in function storage")
+    ok = isinstance(t, Ref) and t.storage == "function" and not isinstance(t.elem, Ref | RuntimeArray)
+    return None if ok and isinstance(node.attrs["name"], str) else "is not a named Ref in function storage"
 
 
 def _resource(node: Node) -> str | None:
     r = node.attrs["resource"]
-    return _want(node.type == Ref(r.type, r.kind), f"type is not a Ref to {r.type} in {r.kind}")
+    return None if node.type == Ref(r.type, r.kind) else f"type is not a Ref to {r.type} in {r.kind}"
 
 
 def _index(node: Node) -> str | None:
@@ -99,7 +91,7 @@ def _index(node: Node) -> str | None:
         return f"cannot index {ref}"
     if i not in (i32, u32):
         return f"index is {i}, not a 32-bit integer"
-    return _want(node.type == Ref(ref.elem.elem, ref.storage), f"type should be {Ref(ref.elem.elem, ref.storage)}")
+    return None if node.type == Ref(ref.elem.elem, ref.storage) else f"type should be {Ref(ref.elem.elem, ref.storage)}"
 
 
 def _member(node: Node) -> str | None:
@@ -107,26 +99,26 @@ def _member(node: Node) -> str | None:
     if not isinstance(ref, Ref) or not isinstance(ref.elem, Struct):
         return f"{ref} has no members"
     field = ref.elem.fields[node.attrs["field"]]
-    return _want(node.type == Ref(field.type, ref.storage), f"type should be {Ref(field.type, ref.storage)}")
+    return None if node.type == Ref(field.type, ref.storage) else f"type should be {Ref(field.type, ref.storage)}"
 
 
 def _load(node: Node) -> str | None:
     ref = node.args[0].type
     ok = isinstance(ref, Ref) and node.type == ref.elem and not isinstance(ref.elem, RuntimeArray)
-    return _want(ok, f"cannot load {node.type} from {ref}")
+    return None if ok else f"cannot load {node.type} from {ref}"
 
 
 def _store(node: Node) -> str | None:
     ref, value = _args(node)
     if not isinstance(ref, Ref) or ref.elem != value or isinstance(value, RuntimeArray):
         return f"cannot store {value} to {ref}"
-    return _want(ref.storage not in ("uniform", "push"), f"stores to {ref.storage} memory")
+    return None if ref.storage not in ("uniform", "push") else f"stores to {ref.storage} memory"
 
 
 def _array_length(node: Node) -> str | None:
     ref = node.args[0].type
     ok = isinstance(ref, Ref) and isinstance(ref.elem, RuntimeArray) and ref.storage == "storage" and node.type == u32
-    return _want(ok, "is not the u32 length of a storage resource's runtime array")
+    return None if ok else "is not the u32 length of a storage resource's runtime array"
 
 
 def _arithmetic(kinds: str) -> Callable[[Node], str | None]:
@@ -138,7 +130,7 @@ def _arithmetic(kinds: str) -> Callable[[Node], str | None]:
         if any(t != a for t in rest):
             return f"argument types differ: {a}, {rest[0]}"
         expected = with_scalar(a, bool_) if node.op in _COMPARE else a
-        return _want(node.type == expected, f"type should be {expected}")
+        return None if node.type == expected else f"type should be {expected}"
 
     return rule
 
@@ -148,7 +140,7 @@ def _shift(node: Node) -> str | None:
     sx, sn = scalar_of(x), scalar_of(n)
     if sx is None or sn is None or not sx.is_int or not sn.is_int or lanes_of(x) != lanes_of(n):
         return f"cannot shift {x} by {n}"
-    return _want(node.type == x, f"type should be {x}")
+    return None if node.type == x else f"type should be {x}"
 
 
 def _select(node: Node) -> str | None:
@@ -156,42 +148,42 @@ def _select(node: Node) -> str | None:
     if a != b or node.type != a or isinstance(a, Ref):
         return f"chooses between {a} and {b} as {node.type}"
     vector = isinstance(cond, Vector) and cond.elem == bool_ and isinstance(a, Vector) and cond.lanes == a.lanes
-    return _want(cond == bool_ or vector, f"condition is {cond}")
+    return None if cond == bool_ or vector else f"condition is {cond}"
 
 
 def _any_all(node: Node) -> str | None:
     a = node.args[0].type
-    return _want(isinstance(a, Vector) and a.elem == bool_ and node.type == bool_, f"takes a bool vector, has {a}")
+    return None if isinstance(a, Vector) and a.elem == bool_ and node.type == bool_ else f"takes a bool vector, has {a}"
 
 
 def _float_test(node: Node) -> str | None:
     a = node.args[0].type
     s = scalar_of(a)
-    return _want(s is not None and s.is_float and node.type == with_scalar(a, bool_), f"takes a float, has {a}")
+    return None if s is not None and s.is_float and node.type == with_scalar(a, bool_) else f"takes a float, has {a}"
 
 
 def _convert(node: Node) -> str | None:
     a = node.args[0].type
     s, d = scalar_of(a), scalar_of(node.type)
     ok = s is not None and d is not None and lanes_of(a) == lanes_of(node.type) and not d.is_bool
-    return _want(ok, f"cannot convert {a} to {node.type}")
+    return None if ok else f"cannot convert {a} to {node.type}"
 
 
 def _bitcast(node: Node) -> str | None:
     a = node.args[0].type
-    return _want(_bits(a) is not None and _bits(a) == _bits(node.type), f"{a} and {node.type} have different sizes")
+    return None if _bits(a) is not None and _bits(a) == _bits(node.type) else f"{a} and {node.type} have different sizes"
 
 
 def _vector(node: Node) -> str | None:
     t = node.type
     if not isinstance(t, Vector) or any(scalar_of(a) != t.elem for a in _args(node)):
         return "parts are not components of the vector"
-    return _want(sum(map(lanes_of, _args(node))) == t.lanes, f"parts do not fill {t}")
+    return None if sum(map(lanes_of, _args(node))) == t.lanes else f"parts do not fill {t}"
 
 
 def _splat(node: Node) -> str | None:
     t = node.type
-    return _want(isinstance(t, Vector) and node.args[0].type == t.elem, f"cannot splat {node.args[0].type} to {t}")
+    return None if isinstance(t, Vector) and node.args[0].type == t.elem else f"cannot splat {node.args[0].type} to {t}"
 
 
 def member_type(t: Type, i: int) -> Type | None:
@@ -207,19 +199,19 @@ def _extract(node: Node) -> str | None:
     t: Type | None = node.args[0].type
     for i in (path,) if isinstance(path, int) else path:
         t = member_type(t, i) if t is not None else None
-    return _want(t is not None and t == node.type, f"no {node.type} at {path} of {node.args[0].type}")
+    return None if t is not None and t == node.type else f"no {node.type} at {path} of {node.args[0].type}"
 
 
 def _extract_dynamic(node: Node) -> str | None:
     v, i = _args(node)
     ok = isinstance(v, Vector) and i in (i32, u32) and node.type == v.elem
-    return _want(ok, f"cannot take lane {i} of {v} as {node.type}")
+    return None if ok else f"cannot take lane {i} of {v} as {node.type}"
 
 
 def _insert(node: Node) -> str | None:
     value, element = _args(node)
     ok = member_type(value, node.attrs["index"]) == element and node.type == value
-    return _want(ok, f"cannot put {element} at {node.attrs['index']} of {value}")
+    return None if ok else f"cannot put {element} at {node.attrs['index']} of {value}"
 
 
 def _shuffle(node: Node) -> str | None:
@@ -227,18 +219,19 @@ def _shuffle(node: Node) -> str | None:
     lanes = node.attrs["lanes"]
     if not isinstance(a, Vector) or not isinstance(b, Vector) or a.elem != b.elem:
         return f"cannot shuffle {a} and {b}"
-    ok = node.type == Vector(a.elem, len(lanes)) and all(0 <= i < a.lanes + b.lanes for i in lanes)
-    return _want(ok, f"lanes {lanes} do not make {node.type}")
+    result = Vector(a.elem, len(lanes)) if len(lanes) > 1 else a.elem
+    ok = node.type == result and all(0 <= i < a.lanes + b.lanes for i in lanes)
+    return None if ok else f"lanes {lanes} do not make {node.type}"
 
 
 def _struct(node: Node) -> str | None:
     t = node.type
-    return _want(isinstance(t, Struct) and [f.type for f in t.fields] == _args(node), f"members do not make {t}")
+    return None if isinstance(t, Struct) and [f.type for f in t.fields] == _args(node) else f"members do not make {t}"
 
 
 def _array(node: Node) -> str | None:
     t = node.type
-    return _want(isinstance(t, Array) and [t.elem] * t.length == _args(node), f"elements do not make {t}")
+    return None if isinstance(t, Array) and [t.elem] * t.length == _args(node) else f"elements do not make {t}"
 
 
 def _math(node: Node) -> str | None:
@@ -254,13 +247,13 @@ def _math(node: Node) -> str | None:
         "ldexp": ([a, with_scalar(a, i32)], a), "length": ([a], s), "bit_extract": ([a, u32, u32], a),
         "pack_half_2x16": ([Vector(f32, 2)], u32), "unpack_half_2x16": ([u32], Vector(f32, 2)),
     }.get(fn, ([a] * info.arity, a))
-    return _want((args, node.type) == expected, f"math {fn} of {args} is not {node.type}")
+    return None if (args, node.type) == expected else f"math {fn} of {args} is not {node.type}"
 
 
 def _dot(node: Node) -> str | None:
     a, b = _args(node)
     ok = isinstance(a, Vector) and a == b and a.elem.is_float and node.type == a.elem
-    return _want(ok, f"cannot take the dot product of {a} and {b} as {node.type}")
+    return None if ok else f"cannot take the dot product of {a} and {b} as {node.type}"
 
 
 def _int_dot(node: Node) -> str | None:
@@ -269,7 +262,7 @@ def _int_dot(node: Node) -> str | None:
     if any(t not in (i32, u32) for t in args[:2]) or node.type != result:
         return f"takes packed u32 or i32 and yields {result}"
     if len(args) == 3:
-        return _want(args[2] == result and bool(at.get("saturate")), "accumulator has the wrong type or does not saturate")
+        return None if args[2] == result and bool(at.get("saturate")) else "accumulator has the wrong type or does not saturate"
     return None
 
 
@@ -281,7 +274,10 @@ def _atomic(node: Node) -> str | None:
         return f"atomic on {ref}"
     t = ref.elem
     allowed = t.is_int and t.bits >= 32 or t.is_float and fn in ("add", "exchange", "load", "store")
-    return _want(allowed and node.type == t and all(v == t for v in values), f"atomic {fn} is not defined for {t}")
+    if not allowed or any(v != t for v in values):
+        return f"atomic {fn} is not defined for {t}"
+    expected = None if fn == "store" else t
+    return None if node.type == expected else f"atomic {fn} yields {expected or 'nothing'}"
 
 
 def _subgroup(node: Node) -> str | None:
@@ -291,17 +287,17 @@ def _subgroup(node: Node) -> str | None:
     if len(args) == 2 and args[1] not in (u32, i32):
         return f"subgroup {fn}: lane is {args[1]}, not a 32-bit integer"
     expected = _SUBGROUP_RESULT.get(fn) or args[0]
-    return _want(node.type == expected, f"subgroup {fn} yields {expected}")
+    return None if node.type == expected else f"subgroup {fn} yields {expected}"
 
 
 def _call(node: Node) -> str | None:
     fn = node.attrs["function"]
     ok = [p.type for p in fn.params] == _args(node) and node.type == fn.result
-    return _want(ok, f"call of {fn.name}() does not match its parameters or result")
+    return None if ok else f"call of {fn.name}() does not match its parameters or result"
 
 
 def _if(node: Node) -> str | None:
-    return _want(node.args[0].type == bool_, f"condition is {node.args[0].type}, not bool")
+    return None if node.args[0].type == bool_ else f"condition is {node.args[0].type}, not bool"
 
 
 def _fine(node: Node) -> str | None:
@@ -310,8 +306,8 @@ def _fine(node: Node) -> str | None:
 
 _RULES: dict[str, Callable[[Node], str | None]] = {
     "const": _const, "undef": _fine, "param": _fine, "local": _local, "resource": _resource,
-    "spec_const": lambda n: _want(n.type == n.attrs["spec"].type, "type is not the constant's"),
-    "builtin": lambda n: _want(n.type == _BUILTINS.get(n.attrs["name"]), f"builtin {n.attrs['name']} is not {n.type}"),
+    "spec_const": lambda n: None if n.type == n.attrs["spec"].type else "type is not the constant's",
+    "builtin": lambda n: None if n.type == _BUILTINS.get(n.attrs["name"]) else f"builtin {n.attrs['name']} is not {n.type}",
     "index": _index, "member": _member, "load": _load, "store": _store, "array_length": _array_length,
     **dict.fromkeys(("add", "sub", "mul", "div", "rem", "neg"), _arithmetic("fiu")),
     **dict.fromkeys(("and", "or", "xor", "not"), _arithmetic("iub")),
@@ -321,7 +317,7 @@ _RULES: dict[str, Callable[[Node], str | None]] = {
     "vector": _vector, "splat": _splat, "extract": _extract, "extract_dynamic": _extract_dynamic, "insert": _insert,
     "shuffle": _shuffle, "struct": _struct, "array": _array, "math": _math, "dot": _dot, "int_dot": _int_dot,
     "atomic": _atomic, "subgroup": _subgroup, "call": _call, "if": _if,
-    "barrier": lambda n: _want(n.attrs["scope"] in ("workgroup", "subgroup"), f"barrier of scope {n.attrs['scope']}"),
-    "memory_barrier": lambda n: _want(n.attrs["scope"] in ("device", "workgroup", "subgroup"), "scope is unknown"),
+    "barrier": lambda n: None if n.attrs["scope"] in ("workgroup", "subgroup") else f"barrier of scope {n.attrs['scope']}",
+    "memory_barrier": lambda n: None if n.attrs["scope"] in ("device", "workgroup", "subgroup") else "scope is unknown",
     **dict.fromkeys(("loop", "break", "continue", "return", "unreachable", "yield"), _fine),
 }

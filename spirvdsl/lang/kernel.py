@@ -54,7 +54,7 @@ class Launchable:
                 verify(module)
             except CompileError as error:
                 self._error = error
-                raise
+                raise error.with_traceback(None) from None  # the author's line says it; our frames do not
             self._ir = module
         return self._ir
 

@@ -13,7 +13,10 @@ def run_passes(module: Module) -> Module:
 
     Raises CompileError E0408 when inlining makes the kernel too large.
     """
-    return dce(fold(inline(fold(module))))
+    module = fold(module)
+    if len(module.functions) > 1:  # nothing to inline otherwise, and nothing new to fold
+        module = fold(inline(module))
+    return dce(module)
 
 
 __all__ = ["dce", "fold", "inline", "run_passes"]

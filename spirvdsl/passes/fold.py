@@ -151,8 +151,10 @@ def _tame(t: Type, value) -> bool:
 
 def _whole(node: Node):
     """The integer (or bool) all components of a constant have, else None."""
+    if node.op != "const":
+        return None
     s = scalar_of(node.type)
-    if not is_const(node) or s is None or s.is_float:
+    if s is None or s.is_float:
         return None
     values = _flat(node.attrs["value"])
     return values[0] if all(v == values[0] for v in values) else None
@@ -167,8 +169,10 @@ def _identity(right: tuple, left: tuple = (), zero=None):
 
     def rule(node: Node, args: tuple[Node, ...]):
         a, b = args
-        s = scalar_of(node.type)
         ca, cb = _whole(a), _whole(b)
+        if ca is None and cb is None:
+            return None
+        s = scalar_of(node.type)
         ones = s.range()[1] if s.kind == "u" else (True if s.is_bool else -1)
         meaning = {"ones": ones, "zero": False if s.is_bool else 0, "one": 1}
         if cb is not None and any(cb == meaning[c] for c in right):

@@ -46,7 +46,8 @@ class Rewriter:
 
     def copy(self, node: Node, out: Block) -> Node:
         """Appends a copy (or the node itself where nothing in it changed)."""
-        args = tuple(self.env[a] for a in node.args)
+        env = self.env
+        args = tuple([env[a] for a in node.args])
         attrs = node.attrs
         if node.op == "call":
             target = self.functions[attrs["function"]]
@@ -54,7 +55,7 @@ class Rewriter:
                 attrs = {**attrs, "function": target}
         if node.blocks:
             made = Node(node.op, node.type, args, attrs, node.span, tuple(self.block(b) for b in node.blocks))
-        elif attrs is node.attrs and all(a is b for a, b in zip(args, node.args, strict=True)):
+        elif attrs is node.attrs and args == node.args:  # nodes compare by identity
             made = node
         else:
             made = Node(node.op, node.type, args, attrs, node.span)

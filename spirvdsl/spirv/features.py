@@ -33,7 +33,7 @@ FEATURE_OF: dict[str, str] = {
     "GroupNonUniformArithmetic": "subgroup.arithmetic", "GroupNonUniformBallot": "subgroup.ballot",
     "GroupNonUniformShuffle": "subgroup.shuffle", "GroupNonUniformShuffleRelative": "subgroup.shuffle_relative",
     "GroupNonUniformClustered": "subgroup.clustered", "GroupNonUniformQuad": "subgroup.quad",
-    "GroupNonUniformRotateKHR": "subgroup.rotate",
+    "GroupNonUniformRotateKHR": "shaderSubgroupRotate",
     "Int64Atomics": "", "AtomicFloat32AddEXT": "",  # by storage class
     "DenormPreserve": "", "DenormFlushToZero": "", "RoundingModeRTE": "", "SignedZeroInfNanPreserve": "",  # by width
 }  # fmt: skip

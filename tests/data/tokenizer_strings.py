@@ -1,7 +1,9 @@
-"""10,000 seeded strings that try a tokenizer: every Unicode category, mixed scripts, emoji, marks, white space, specials, bytes as text.
+"""10,000 seeded strings that try a tokenizer: every Unicode category, mixed scripts, emoji, marks, white space,
+specials, bytes as text.
 
-They are made by arithmetic alone (splitmix64, no unicodedata, no `random`), so every Python makes the same ones; `digest` tells when they
-change, and then scripts/record_tokenizer_ids.py must record the ids again. Each is (text, parse_special).
+They are made by arithmetic alone (splitmix64, no unicodedata, no `random`), so every Python makes the same ones;
+`digest` tells when they change, and then scripts/record_tokenizer_ids.py must record the ids again. Each is (text,
+parse_special).
 """
 from __future__ import annotations
 

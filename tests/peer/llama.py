@@ -3,11 +3,9 @@
 The libraries are looked for in the directory named by LLAMA_LIB_DIR (libllama, libggml, libggml-cpu* of one build).
 `available()` says whether they are there, and a test that needs them calls `require()`, which skips by name.
 
-The parameter structs change from release to release, so they travel as oversized blobs. A field is found by a
-pattern in the
-defaults that the library itself returns (two thread counts of 4, four enums of -1, a pair of type ids), and a blob
-that lacks the
-pattern is refused instead of guessed at.
+The parameter structs change from release to release, so they travel as oversized blobs. A field is found by a pattern
+in the defaults that the library itself returns (two thread counts of 4, four enums of -1, a pair of type ids); a blob
+that lacks the pattern is refused instead of guessed at.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from runtime.server.unserved import UNSERVED
-from tests.runtime.server.fake import Live
+from tests.runtime.server.live import Live
 
 ROUTES = ("/v1/chat/completions", "/v1/completions", "/completion", "/tokenize", "/detokenize", "/apply-template")
 FIELDS = """messages prompt content tokens tools tool_choice stop stream stream_options max_tokens max_completion_tokens n_predict

@@ -13,7 +13,7 @@ import pytest
 from runtime.server.messages import ROLES
 from runtime.server.settings import Settings
 from runtime.server.unserved import KINDS, UNSERVED
-from tests.runtime.server.fake import Live, events, until
+from tests.runtime.server.live import Live, events, until
 
 VALUES = {"a boolean": True, "an integer": 5, "a number": 0.5, "a string": "x", "an array": ["x"], "an object": {"x": 1}}
 

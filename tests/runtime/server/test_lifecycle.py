@@ -10,7 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from tests.runtime.server.fake import FakeEngine, Live, events, until
+from tests.runtime.server.fake import FakeEngine
+from tests.runtime.server.live import Live, events, until
 
 ASK = {"messages": [{"role": "user", "content": "hi"}]}
 

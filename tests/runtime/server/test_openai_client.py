@@ -7,7 +7,7 @@ import json
 import openai
 import pytest
 
-from tests.runtime.server.fake import Live
+from tests.runtime.server.live import Live
 
 TOOLS = [{"type": "function", "function": {"name": "add", "parameters": {"type": "object", "properties": {}}}}]
 

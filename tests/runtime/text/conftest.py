@@ -1,4 +1,5 @@
 """Fixtures of the text tests: the recorded vocabularies, small vocabularies, and a stand-in tokenizer for templates."""
+
 from __future__ import annotations
 
 import importlib.util
@@ -27,11 +28,21 @@ def vocabularies():
 @pytest.fixture(scope="session")
 def small(vocabularies):
     """Makes metadata: 256 bytes, the given merges' products, the given (text, type) specials; further keys override."""
+
     def make(specials=(), merges=("a b", "ab c"), **keys):
         tokens = vocabularies.byte_alphabet() + [m.replace(" ", "") for m in merges]
         kinds = [1] * len(tokens) + [kind for _, kind in specials]
-        meta = {"model": "gpt2", "pre": "qwen2", "tokens": tokens + [text for text, _ in specials], "token_type": kinds, "merges": list(merges)} | keys
-        return vocabularies.Metadata({f"tokenizer.ggml.{key}": value for key, value in meta.items() if value is not None})
+        meta = {
+            "model": "gpt2",
+            "pre": "qwen2",
+            "tokens": tokens + [text for text, _ in specials],
+            "token_type": kinds,
+            "merges": list(merges),
+        } | keys
+        return vocabularies.Metadata(
+            {f"tokenizer.ggml.{key}": value for key, value in meta.items() if value is not None}
+        )
+
     return make
 
 

@@ -1,4 +1,5 @@
 """Ids equal llama.cpp's: recorded ones always, live ones where LLAMA_LIB_DIR names its libraries."""
+
 from __future__ import annotations
 
 import importlib.util
@@ -42,7 +43,7 @@ def test_the_two_patterns_differ_on_the_strings(vocabularies):
 def test_strings_hold_every_category(vocabularies):
     characters = {c for text, _ in vocabularies.load_strings().strings() for c in text}
     assert {unicodedata.category(c) for c in characters} == set(vocabularies.load_strings().CATEGORIES)
-    assert len(vocabularies.load_strings().CATEGORIES) == 29    # all but Cs, which no text holds
+    assert len(vocabularies.load_strings().CATEGORIES) == 29  # all but Cs, which no text holds
 
 
 @pytest.mark.parametrize("name, major", [("LETTER", "L"), ("NUMBER", "N"), ("MARK", "M")])
@@ -51,7 +52,11 @@ def test_ranges_agree_with_this_python(name, major):
     exact = unicodedata.unidata_version == unicode_ranges.UNICODE_VERSION
     if tuple(map(int, unicodedata.unidata_version.split("."))) > (15, 1, 0):
         pytest.skip("this Python is newer than the tables")
-    members = {point for first, last in unicode_ranges.ranges(getattr(unicode_ranges, name)) for point in range(first, last + 1)}
+    members = {
+        point
+        for first, last in unicode_ranges.ranges(getattr(unicode_ranges, name))
+        for point in range(first, last + 1)
+    }
     for point in range(0x110000):
         category = unicodedata.category(chr(point))
         assert (category[0] == major) == (point in members) or (category == "Cn" and not exact), hex(point)
@@ -59,7 +64,12 @@ def test_ranges_agree_with_this_python(name, major):
 
 def test_white_space_is_pythons():
     spans = {point for first, last in pretokens.WHITE_SPACE for point in range(first, last + 1)}
-    assert spans == {p for p in range(0x110000) if chr(p).isspace()} - {0x1C, 0x1D, 0x1E, 0x1F}    # Python adds four separators
+    assert spans == {p for p in range(0x110000) if chr(p).isspace()} - {
+        0x1C,
+        0x1D,
+        0x1E,
+        0x1F,
+    }  # Python adds four separators
 
 
 def _peer():
@@ -91,7 +101,9 @@ def test_live_ids_pieces_and_ends(vocabularies, pre, tmp_path):
 
 
 @pytest.mark.peer
-@pytest.mark.parametrize("merges", [["b c", "a b", "b c", "a bc", "x y", "xy w", "d e", "q e", "a b"], ["ab c", "a b", "  x", "q  q"]])
+@pytest.mark.parametrize(
+    "merges", [["b c", "a b", "b c", "a bc", "x y", "xy w", "d e", "q e", "a b"], ["ab c", "a b", "  x", "q  q"]]
+)
 def test_live_odd_vocabularies(vocabularies, small, merges, tmp_path):
     """Bytes without a token, merges without a product or a part, a merge twice, a space within a merge."""
     llama = _peer()

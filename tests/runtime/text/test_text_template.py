@@ -1,9 +1,6 @@
-"""Chat templates: the forms of the Qwen line, what clients send, and templates that mean harm."""
-from __future__ import annotations
+"""Chat templates: the forms of the Qwen line, what clients send, and what jinja offers."""
 
-import os
-import threading
-import time
+from __future__ import annotations
 
 import pytest
 
@@ -138,35 +135,64 @@ PARTS = """{%- macro text_of(content) %}
     {%- if enable_thinking is defined and enable_thinking is false %}{{- '<think>\\n\\n</think>\\n\\n' }}{%- else %}{{- '<think>\\n' }}{%- endif %}
 {%- endif %}
 """
-NO_SYSTEM = ("{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
-             "[{{ m.role }}]{{ m.content }}{% endfor %}")
+NO_SYSTEM = (
+    "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
+    "[{{ m.role }}]{{ m.content }}{% endfor %}"
+)
 HELLO = [{"role": "user", "content": "hello"}]
-TOOLS = [{"type": "function", "function": {"name": "add", "description": "a < b & \u65e5", "parameters": {"type": "object", "properties": {"a": {"type": "number"}}}}}]
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": "add",
+            "description": "a < b & \u65e5",
+            "parameters": {"type": "object", "properties": {"a": {"type": "number"}}},
+        },
+    }
+]
 CALL = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a":1,"b":{"c":"<\u00e9>"}}'}}
-TURNS = [*HELLO, {"role": "assistant", "content": None, "tool_calls": [CALL]}, {"role": "tool", "content": "2"}, {"role": "tool", "content": "3"}]
+TURNS = [
+    *HELLO,
+    {"role": "assistant", "content": None, "tool_calls": [CALL]},
+    {"role": "tool", "content": "2"},
+    {"role": "tool", "content": "3"},
+]
 
 
 def test_hermes_form(template):
     t = template(HERMES)
-    assert t.render(HELLO) == "<|im_start|>system\nYou are a default.<|im_end|>\n<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n"
+    assert (
+        t.render(HELLO)
+        == "<|im_start|>system\nYou are a default.<|im_end|>\n<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n"
+    )
     assert t.render(HELLO, add_generation_prompt=False).endswith("hello<|im_end|>\n")
     text = t.render([{"role": "system", "content": "S"}, *TURNS], tools=TOOLS)
     assert text == (
         '<|im_start|>system\nS\n<tools>\n{"type": "function", "function": {"name": "add", "description": "a < b & \u65e5", "parameters": '
         '{"type": "object", "properties": {"a": {"type": "number"}}}}}\n</tools><|im_end|>\n<|im_start|>user\nhello<|im_end|>\n'
         '<|im_start|>assistant\n<tool_call>\n{"name": "add", "arguments": {"a": 1, "b": {"c": "<\u00e9>"}}}\n</tool_call><|im_end|>\n'
-        '<|im_start|>user\n<tool_response>\n2\n</tool_response>\n<tool_response>\n3\n</tool_response><|im_end|>\n<|im_start|>assistant\n')
+        "<|im_start|>user\n<tool_response>\n2\n</tool_response>\n<tool_response>\n3\n</tool_response><|im_end|>\n<|im_start|>assistant\n"
+    )
 
 
 def test_thinking_form(template):
     t = template(THINKING)
-    turns = [*HELLO, {"role": "assistant", "content": "<think>\nold\n</think>\n\nanswer"}, {"role": "user", "content": "more"}]
-    assert t.render(turns) == ("<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\nanswer<|im_end|>\n<|im_start|>user\nmore<|im_end|>\n"
-                               "<|im_start|>assistant\n")
+    turns = [
+        *HELLO,
+        {"role": "assistant", "content": "<think>\nold\n</think>\n\nanswer"},
+        {"role": "user", "content": "more"},
+    ]
+    assert t.render(turns) == (
+        "<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\nanswer<|im_end|>\n<|im_start|>user\nmore<|im_end|>\n"
+        "<|im_start|>assistant\n"
+    )
     assert t.render(HELLO, enable_thinking=False).endswith("assistant\n<think>\n\n</think>\n\n")
     assert t.render(HELLO, enable_thinking=True) == t.render(HELLO)
     assert t.render(HELLO, reasoning_effort="none") == t.render(HELLO, enable_thinking=False)
-    kept = t.render([*HELLO, {"role": "assistant", "content": "x", "reasoning_content": "why", "tool_calls": [CALL]}], add_generation_prompt=False)
+    kept = t.render(
+        [*HELLO, {"role": "assistant", "content": "x", "reasoning_content": "why", "tool_calls": [CALL]}],
+        add_generation_prompt=False,
+    )
     assert "<think>\nwhy\n</think>\n\nx\n<tool_call>\n" in kept and '"arguments": {"a": 1, ' in kept
     with pytest.raises(TextError, match="enable_thinking: need true or false, not str"):
         t.render(HELLO, enable_thinking="false")
@@ -176,18 +202,21 @@ def test_xml_call_form(template):
     text = template(XML_CALLS).render(TURNS, tools=TOOLS)
     assert text == (
         '<function>\n<name>add</name>\n<description>a < b & \u65e5</description>\n<parameters>{"type": "object", "properties": {"a": {"type": "number"}}}'
-        '</parameters>\n</function>\n<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n<tool_call>\n<function=add>\n<parameter=a>\n1\n</parameter>\n'
+        "</parameters>\n</function>\n<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n<tool_call>\n<function=add>\n<parameter=a>\n1\n</parameter>\n"
         '<parameter=b>\n{"c": "<\u00e9>"}\n</parameter>\n</function>\n</tool_call><|im_end|>\n<|im_start|>user\n<tool_response>\n2\n</tool_response>\n'
-        '<tool_response>\n3\n</tool_response>\n<|im_end|>\n<|im_start|>assistant\n')
+        "<tool_response>\n3\n</tool_response>\n<|im_end|>\n<|im_start|>assistant\n"
+    )
 
 
 def test_parts_form(template):
     t = template(PARTS)
     two = [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]
     assert t.render(two) == "<|im_start|>user\nab<|im_end|>\n<|im_start|>assistant\n<think>\n"
-    assert template(HERMES).render(two).count("user\na\nb<|im_end|>") == 1      # a template for strings gets one string
-    for messages, words in (([{"role": "system", "content": "s"}], "No user query found in messages."),
-                            ([*HELLO, {"role": "system", "content": "s"}], "System message must be at the beginning.")):
+    assert template(HERMES).render(two).count("user\na\nb<|im_end|>") == 1  # a template for strings gets one string
+    for messages, words in (
+        ([{"role": "system", "content": "s"}], "No user query found in messages."),
+        ([*HELLO, {"role": "system", "content": "s"}], "System message must be at the beginning."),
+    ):
         with pytest.raises(TextError) as caught:
             t.render(messages)
         assert str(caught.value) == f"chat template: {words}"
@@ -196,24 +225,32 @@ def test_parts_form(template):
 def test_chatml_where_the_file_has_none(template):
     t = template(None)
     assert t.source is None
-    assert t.render([{"role": "developer", "content": "S"}, *HELLO]) == ("<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nhello<|im_end|>\n"
-                                                                        "<|im_start|>assistant\n")
+    assert t.render([{"role": "developer", "content": "S"}, *HELLO]) == (
+        "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n"
+    )
     with pytest.raises(TextError, match="tools: the model file has no chat template"):
         t.render(HELLO, tools=TOOLS)
 
 
 def test_tool_use_variant(template):
     t = template("plain {{ messages[0].content }}", tool_use="tools {{ tools|length }} {{ messages[0].content }}")
-    assert t.render(HELLO) == "plain hello" and t.render(HELLO, tools=[]) == "plain hello" and t.render(HELLO, tools=TOOLS) == "tools 1 hello"
+    assert (
+        t.render(HELLO) == "plain hello"
+        and t.render(HELLO, tools=[]) == "plain hello"
+        and t.render(HELLO, tools=TOOLS) == "tools 1 hello"
+    )
 
 
 def test_from_gguf(small, template):
-    meta = small([("<|im_end|>", 3)], eos_token_id=258) | {"tokenizer.chat_template": "{{ eos_token }}|{{ bos_token }}|{{ messages[0].content }}"}
+    meta = small([("<|im_end|>", 3)], eos_token_id=258) | {
+        "tokenizer.chat_template": "{{ eos_token }}|{{ bos_token }}|{{ messages[0].content }}"
+    }
     from runtime.text import Tokenizer
+
     t = ChatTemplate.from_gguf(meta, Tokenizer.from_gguf(meta))
     assert t.render(HELLO) == "<|im_end|>||hello"
     t.close()
-    assert t.render(HELLO) == "<|im_end|>||hello"       # a closed one starts again
+    assert t.render(HELLO) == "<|im_end|>||hello"  # a closed one starts again
     t.close()
     with pytest.raises(TextError, match="tokenizer.chat_template is not a string"):
         ChatTemplate.from_gguf({"tokenizer.chat_template": 5}, template.tokenizer())
@@ -227,16 +264,26 @@ def test_bos_is_not_doubled(template):
 
 def test_messages_are_made_ready(template):
     seen = template("{{ messages|tojson }}")
-    given = [{"role": "developer", "content": "d"}, {"role": "assistant"}, {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "f", "arguments": ""}}]}]
+    given = [
+        {"role": "developer", "content": "d"},
+        {"role": "assistant"},
+        {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "f", "arguments": ""}}]},
+    ]
     copy = [dict(m) for m in given]
     text = seen.render(given, tools=None)
-    assert text == ('[{"role": "system", "content": "d"}, {"role": "assistant", "content": ""}, '
-                    '{"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": {}}}]}]')
+    assert text == (
+        '[{"role": "system", "content": "d"}, {"role": "assistant", "content": ""}, '
+        '{"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": {}}}]}]'
+    )
     assert given == copy
     kept = [*HELLO, {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{broken"}}]}]
     assert '"arguments": "{broken"' in seen.render(kept)
-    printed = template("{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}{{ c.function.arguments }}{% endfor %}{% endfor %}")
-    assert printed.render([*HELLO, {"role": "assistant", "tool_calls": [CALL]}]) == "hello" + CALL["function"]["arguments"]
+    printed = template(
+        "{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}{{ c.function.arguments }}{% endfor %}{% endfor %}"
+    )
+    assert (
+        printed.render([*HELLO, {"role": "assistant", "tool_calls": [CALL]}]) == "hello" + CALL["function"]["arguments"]
+    )
 
 
 def test_system_is_folded_where_unsupported(template):
@@ -246,10 +293,16 @@ def test_system_is_folded_where_unsupported(template):
 
 
 BAD_MESSAGES = (
-    ([], "at least one message"), ("x", "at least one message"), ([5], "messages[0]: need an object with a role"), ([{"content": "x"}], "need an object with a role"),
-    ([{"role": "user", "content": 5}], "messages[0].content: need a string"), ([{"role": "user", "content": [{"type": "image_url"}]}], "'image_url' is no text part"),
-    ([*HELLO, {"role": "user", "content": ["x"]}], "messages[1].content[0]"), ([{"role": "assistant", "tool_calls": 5}], "tool_calls: need a list"),
-    ([{"role": "assistant", "tool_calls": [5]}], "tool_calls[0]: need an object"), ([{"role": "user", "content": "x", "name": {1, 2}}], "not plain JSON"),
+    ([], "at least one message"),
+    ("x", "at least one message"),
+    ([5], "messages[0]: need an object with a role"),
+    ([{"content": "x"}], "need an object with a role"),
+    ([{"role": "user", "content": 5}], "messages[0].content: need a string"),
+    ([{"role": "user", "content": [{"type": "image_url"}]}], "'image_url' is no text part"),
+    ([*HELLO, {"role": "user", "content": ["x"]}], "messages[1].content[0]"),
+    ([{"role": "assistant", "tool_calls": 5}], "tool_calls: need a list"),
+    ([{"role": "assistant", "tool_calls": [5]}], "tool_calls[0]: need an object"),
+    ([{"role": "user", "content": "x", "name": {1, 2}}], "not plain JSON"),
 )
 
 
@@ -262,13 +315,26 @@ def test_bad_messages(template):
 
 
 OFFERED = (
-    ("{{ {'b': '<&>\u00e9', 'a': 1}|tojson }}", '{"b": "<&>\u00e9", "a": 1}'), ("{{ [1, {'k': 2}]|tojson(indent=2) }}", '[\n  1,\n  {\n    "k": 2\n  }\n]'),
-    ("{{ {'b': 1, 'a': [1, 2]}|tojson(sort_keys=true, separators=(',', ':')) }}", '{"a":[1,2],"b":1}'), ("{{ '\u00e9'|tojson(ensure_ascii=true) }}", '"\\u00e9"'),
-    ("{% for i in [1, 2, 3, 4] %}{% if i == 2 %}{% continue %}{% endif %}{% if i == 4 %}{% break %}{% endif %}{{ i }}{% endfor %}", "13"),
-    ("{% generation %}in{% endgeneration %} out", "in out"), ("  {% if true %}\nx\n  {% endif %}\ny", "x\ny"), ("{{ strftime_now('%Y')|length }}", "4"),
-    ("{% set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% endfor %}{{ ns.n }}", "1"), ("{{ date_string|length }}", "11"),
-    ("{{ 'a,b'.split(',')|join('-') }}{{ ' x '.strip() }}{{ '%03d' % 7 }}{{ messages[0].get('none', 'd') }}", "a-bx007d"), ("{{ undefined_thing }}|", "|"),
-    ("{{ extra.deep[1] }}", "two"), ("{{ '<b>' }}{{ '<b>'|e }}", "<b>&lt;b&gt;"),
+    ("{{ {'b': '<&>\u00e9', 'a': 1}|tojson }}", '{"b": "<&>\u00e9", "a": 1}'),
+    ("{{ [1, {'k': 2}]|tojson(indent=2) }}", '[\n  1,\n  {\n    "k": 2\n  }\n]'),
+    ("{{ {'b': 1, 'a': [1, 2]}|tojson(sort_keys=true, separators=(',', ':')) }}", '{"a":[1,2],"b":1}'),
+    ("{{ '\u00e9'|tojson(ensure_ascii=true) }}", '"\\u00e9"'),
+    (
+        "{% for i in [1, 2, 3, 4] %}{% if i == 2 %}{% continue %}{% endif %}{% if i == 4 %}{% break %}{% endif %}{{ i }}{% endfor %}",
+        "13",
+    ),
+    ("{% generation %}in{% endgeneration %} out", "in out"),
+    ("  {% if true %}\nx\n  {% endif %}\ny", "x\ny"),
+    ("{{ strftime_now('%Y')|length }}", "4"),
+    ("{% set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% endfor %}{{ ns.n }}", "1"),
+    ("{{ date_string|length }}", "11"),
+    (
+        "{{ 'a,b'.split(',')|join('-') }}{{ ' x '.strip() }}{{ '%03d' % 7 }}{{ messages[0].get('none', 'd') }}",
+        "a-bx007d",
+    ),
+    ("{{ undefined_thing }}|", "|"),
+    ("{{ extra.deep[1] }}", "two"),
+    ("{{ '<b>' }}{{ '<b>'|e }}", "<b>&lt;b&gt;"),
 )
 
 
@@ -277,110 +343,6 @@ def test_what_templates_are_offered():
     for source, text in OFFERED:
         assert process.render(source, {"messages": HELLO, "extra": {"deep": ["one", "two"]}}) == text
     process.close()
-
-
-ATTACKS = (
-    "{{ ''.__class__.__mro__ }}", "{{ messages.append(1) }}", "{{ cycler.__init__.__globals__ }}", "{{ lipsum.__globals__['os'].popen('id').read() }}",
-    "{{ (''|attr('__class__')).mro() }}", "{{ messages.__class__.__base__.__subclasses__() }}", "{% include '/etc/passwd' %}", "{% import 'os' as os %}",
-    "{{ strftime_now.__globals__.sys.exit() }}", "{{ raise_exception.__globals__.json }}",
-    "{% for x in range(10**9) %}{% endfor %}", "{{ 'a' * 10**10 }}", "{{ 'a'|center(10**10) }}", "{{ [1] * 10**9 }}", "{{ '%3000000000d' % 1 }}",
-    "{% macro f(n) %}{{ f(n) }}{% endmacro %}{{ f(1) }}", "{% for i in range(99999) %}{{ 'x' * 99 }}{% endfor %}", "{{ messages['a'].b.c }}", "{{ 1 / 0 }}",
-    "{{ messages[0].content + 1 }}", "{{ messages|tojson(cls=5) }}", "{{ undefined_thing.name }}", "{{ raise_exception('two\nlines') }}",
-    "{{ '{0.__class__.__init__.__globals__}'.format(raise_exception) ~ raise_exception('formatted') }}",
-)
-
-
-SILENT = ("{{ self._TemplateReference__context }}", "{{ raise_exception.__globals__ }}", "{{ namespace.__init__ }}", "{{ ''.__class__ }}")
-
-
-@pytest.fixture(scope="module")
-def attacked():
-    """One worker that holds every attack: none may take it down."""
-    process = TemplateProcess({source: source for source in ATTACKS + SILENT}, seconds=20, characters=1 << 20)
-    yield process
-    process.close()
-
-
-@pytest.mark.parametrize("source", ATTACKS)
-def test_attacks_end_in_one_line(attacked, source):
-    with pytest.raises(TextError) as caught:
-        attacked.render(source, {"messages": HELLO})
-    message = str(caught.value)
-    assert message.startswith("chat template: ") and "\n" not in message and len(message) < 450 and "Traceback" not in message
-    assert "ended the process" not in message and "did not finish" not in message
-
-
-@pytest.mark.parametrize("source", SILENT)
-def test_insides_print_as_nothing(attacked, source):
-    assert attacked.render(source, {"messages": HELLO}) == ""
-
-
-ENDLESS = (
-    "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
-    "{% set ns = namespace(a=[1], b=[1]) %}{% for i in range(99) %}{% set ns.a = [ns.a, ns.a] %}{% set ns.b = [ns.b, ns.b] %}{% endfor %}{{ ns.a == ns.b }}",
-    "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(60) }}",
-)
-
-
-@pytest.mark.parametrize("source", ENDLESS)
-def test_endless_templates_are_refused_at_load(template, source):
-    start = time.monotonic()
-    with pytest.raises(TextError, match=r"did not finish in 0.7 s"):
-        template(source, seconds=0.7)
-    assert time.monotonic() - start < 8
-
-
-def test_templates_that_do_not_compile_are_refused_at_load(template):
-    for source in ("{% if %}", "{{ 'x' ", "{% for x in %}", "{{ x|no_such_filter }}", "{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}"):
-        with pytest.raises(TextError, match="chat template: "):
-            template(source)
-
-
-def test_a_late_template_leaves_the_next_render_alone(template):
-    t = template("{% if loops %}{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}{% endif %}ok", seconds=1.5)
-    with pytest.raises(TextError, match="did not finish"):
-        t.render(HELLO, loops=True)
-    assert t.render(HELLO) == "ok"
-    big = template("{% if grow %}{{ 'a' * 10**10 }}{% endif %}ok")
-    with pytest.raises(TextError, match="needs more than"):
-        big.render(HELLO, grow=True)
-    assert big.render(HELLO) == "ok"
-
-
-def test_a_killed_worker_is_one_error_then_replaced(template):
-    t = template(None)
-    os.kill(t._process._process.pid, 9)
-    with pytest.raises(TextError, match="ended the process"):
-        t.render(HELLO)
-    assert t.render(HELLO).startswith("<|im_start|>")
-
-
-def test_the_worker_is_no_child_of_the_terminal_and_ends(template):
-    t = template(None)
-    process = t._process._process
-    assert os.getsid(process.pid) != os.getsid(0)       # Ctrl-C goes to the foreground group only
-    t.close()
-    assert process.poll() is not None
-    gone = ChatTemplate(template.tokenizer(), None)
-    process = gone._process._process
-    del gone
-    assert process.poll() is not None
-
-
-def test_renders_from_many_threads(template):
-    t = template(None)
-    out: dict[int, str] = {}
-
-    def work(n: int) -> None:
-        for _ in range(20):
-            out[n] = t.render([{"role": "user", "content": f"m{n}"}])
-
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert all(f"m{n}<" in out[n] for n in range(6))
 
 
 def test_long_conversations_pass(template):

@@ -1,4 +1,5 @@
 """Special tokens, beginning and end tokens, errors, and the time to load."""
+
 from __future__ import annotations
 
 import subprocess
@@ -10,12 +11,12 @@ import pytest
 from runtime.text import TextError, Tokenizer
 
 A, B, C, AB, ABC = 97, 98, 99, 256, 257
-S = 258     # first special of `small`
+S = 258  # first special of `small`
 
 
 def test_words_digits_and_contractions(small):
     tok = Tokenizer.from_gguf(small(merges=("1 2", "' s", "\u0120 a", "a b", "\u010a \u010a", "s '")))
-    assert tok.encode("12") == [49, 50]                         # digits stand alone, whatever the merges say
+    assert tok.encode("12") == [49, 50]  # digits stand alone, whatever the merges say
     assert tok.encode("'s'S") == [257, 39, 83]
     assert tok.encode("ab a") == [259, 258]
     assert tok.encode("\n\n\na") == [260, 10, A]
@@ -48,15 +49,17 @@ def test_longer_specials_come_first(small):
 
 def test_a_special_ends_the_word_before_it(small):
     tok = Tokenizer.from_gguf(small([("<u>", 4)], merges=("\u0120 \u0120", "\u0120\u0120 \u0120")))
-    assert tok.encode("   a") == [256, 32, A]           # two spaces, then the one that belongs to the word
-    assert tok.encode("   <u>a") == [257, S, A]         # all three: the fragment ends there
+    assert tok.encode("   a") == [256, 32, A]  # two spaces, then the one that belongs to the word
+    assert tok.encode("   <u>a") == [257, S, A]  # all three: the fragment ends there
 
 
 def test_bos_and_eos(small):
     plain = Tokenizer.from_gguf(small([("<s>", 3), ("<e>", 3)], bos_token_id=S, eos_token_id=S + 1))
     assert (plain.bos, plain.eos, plain.add_bos, plain.add_eos) == (S, S + 1, False, False)
     assert plain.encode("a") == [A]
-    both = Tokenizer.from_gguf(small([("<s>", 3), ("<e>", 3)], bos_token_id=S, eos_token_id=S + 1, add_bos_token=True, add_eos_token=True))
+    both = Tokenizer.from_gguf(
+        small([("<s>", 3), ("<e>", 3)], bos_token_id=S, eos_token_id=S + 1, add_bos_token=True, add_eos_token=True)
+    )
     assert both.encode("a") == [S, A, S + 1] and both.encode("") == [S, S + 1]
     assert both.encode("a", add_special=False) == [A]
     nothing = Tokenizer.from_gguf(small())
@@ -64,18 +67,30 @@ def test_bos_and_eos(small):
 
 
 def test_end_of_generation(small):
-    texts = [("<|im_end|>", 3), ("<|endoftext|>", 1), ("<|fim_pad|>", 4), ("<|repo_name|>", 3), ("<|file_sep|>", 3), ("<|fim_prefix|>", 4), ("other", 3)]
+    texts = [
+        ("<|im_end|>", 3),
+        ("<|endoftext|>", 1),
+        ("<|fim_pad|>", 4),
+        ("<|repo_name|>", 3),
+        ("<|file_sep|>", 3),
+        ("<|fim_prefix|>", 4),
+        ("other", 3),
+    ]
     tok = Tokenizer.from_gguf(small(texts, eos_token_id=A))
     assert tok.eog == {A, S, S + 1, S + 2, S + 3, S + 4}
     # what ends a generation is a control token whatever its type says, and so is the fill-in-the-middle set
-    assert tok.encode("<|fim_pad|><|endoftext|><|fim_prefix|>", parse_special=False) == list(b"<|fim_pad|><|endoftext|><|fim_prefix|>")
+    assert tok.encode("<|fim_pad|><|endoftext|><|fim_prefix|>", parse_special=False) == list(
+        b"<|fim_pad|><|endoftext|><|fim_prefix|>"
+    )
     assert tok.decode_bytes([S + 1, S + 2, S + 5]) == b""
     assert tok.eos == A and tok.token_bytes(A) == b"a"
     named = Tokenizer.from_gguf(small([("<|fim_pad|>", 4), ("<x>", 4)], fim_pad_token_id=S + 1))
     assert named.eog == {S + 1} and named.token_bytes(S) == b"<|fim_pad|>"
 
 
-@pytest.mark.parametrize("texts, kept", [(("<|return|>", "<|call|>"), False), (("<|calls|>", "<|flush|>"), False), (("<|return|>",), True)])
+@pytest.mark.parametrize(
+    "texts, kept", [(("<|return|>", "<|call|>"), False), (("<|calls|>", "<|flush|>"), False), (("<|return|>",), True)]
+)
 def test_end_inside_a_harmony_message(small, texts, kept):
     tok = Tokenizer.from_gguf(small([(text, 3) for text in (*texts, "<|end|>")]))
     assert (S + len(texts) in tok.eog) is kept
@@ -84,24 +99,45 @@ def test_end_inside_a_harmony_message(small, texts, kept):
 def test_bytes_and_merges_without_tokens(small, vocabularies):
     """As llama.cpp does: a byte without a token is dropped, a product without a token falls back to its bytes."""
     tokens = [c for c in vocabularies.byte_alphabet() if c not in "zq"] + ["ab", "bc", "abc", "de"]
-    tok = Tokenizer.from_gguf(small(merges=["b c", "a b", "b c", "a bc", "x y", "xy w", "q e"], tokens=tokens, token_type=[1] * len(tokens)))
+    tok = Tokenizer.from_gguf(
+        small(merges=["b c", "a b", "b c", "a bc", "x y", "xy w", "q e"], tokens=tokens, token_type=[1] * len(tokens))
+    )
     y = tokens.index("y")
     assert tok.encode("abcbc") == [256, 255] and tok.encode("abd") == [254, 100]
     assert tok.encode("xyw") == [tokens.index("x"), y, tokens.index("w")]
     assert tok.encode("zzqa") == [97] and tok.encode("zq") == []
 
 
-@pytest.mark.parametrize("keys, words", [
-    ({"model": None}, "has no tokenizer"), ({"model": "llama"}, "only \"gpt2\""), ({"model": 3}, "model is 3"),
-    ({"pre": None}, "pre is missing"), ({"pre": "no-such\npre"}, "'no-such\\npre'"), ({"pre": 7}, "pre is no string"), ({"pre": "default"}, "'default'"),
-    ({"merges": None}, "merges is missing"), ({"merges": ["a b", "ab"]}, "'ab', which is not two parts"), ({"merges": [" a"]}, "not two parts"),
-    ({"merges": 5}, "not an array of strings"), ({"tokens": None}, "tokens is missing"), ({"tokens": [1, 2]}, "not an array of strings"),
-    ({"tokens": ["a", b"\xff"]}, "not UTF-8"), ({"tokens": ["a", "b", "a"], "token_type": None}, "'a' is both token 0 and token 2"),
-    ({"token_type": [1, 1]}, "token_type does not hold"), ({"token_type": "x"}, "token_type does not hold"),
-    ({"token_type": [1] * 257 + [9]}, "token_type of token 257 is 9"), ({"eos_token_id": 4000}, "eos_token_id is 4000"), ({"bos_token_id": -1}, "bos_token_id is -1"),
-    ({"eos_token_id": True}, "eos_token_id is True"), ({"add_bos_token": True}, "bos_token_id is missing"), ({"add_bos_token": 1}, "not a boolean"),
-    ({"add_eos_token": True}, "eos_token_id is missing"),
-])
+@pytest.mark.parametrize(
+    "keys, words",
+    [
+        ({"model": None}, "has no tokenizer"),
+        ({"model": "llama"}, 'only "gpt2"'),
+        ({"model": 3}, "model is 3"),
+        ({"pre": None}, "pre is missing"),
+        ({"pre": "no-such\npre"}, "'no-such\\npre'"),
+        ({"pre": 7}, "pre is no string"),
+        ({"pre": "default"}, "'default'"),
+        ({"merges": None}, "merges is missing"),
+        ({"merges": ["a b", "ab"]}, "'ab', which is not two parts"),
+        ({"merges": [" a"]}, "not two parts"),
+        ({"merges": 5}, "not an array of strings"),
+        ({"tokens": None}, "tokens is missing"),
+        ({"tokens": []}, "tokens is empty"),
+        ({"tokens": [1, 2]}, "not an array of strings"),
+        ({"tokens": ["a", b"\xff"]}, "not UTF-8"),
+        ({"tokens": ["a", "b", "a"], "token_type": None}, "'a' is both token 0 and token 2"),
+        ({"token_type": [1, 1]}, "token_type does not hold"),
+        ({"token_type": "x"}, "token_type does not hold"),
+        ({"token_type": [1] * 257 + [9]}, "token_type of token 257 is 9"),
+        ({"eos_token_id": 4000}, "eos_token_id is 4000"),
+        ({"bos_token_id": -1}, "bos_token_id is -1"),
+        ({"eos_token_id": True}, "eos_token_id is True"),
+        ({"add_bos_token": True}, "bos_token_id is missing"),
+        ({"add_bos_token": 1}, "not a boolean"),
+        ({"add_eos_token": True}, "eos_token_id is missing"),
+    ],
+)
 def test_refusals_are_one_line(small, keys, words):
     meta = small() | {f"tokenizer.ggml.{key}": value for key, value in keys.items()}
     with pytest.raises(TextError) as caught:
@@ -111,7 +147,7 @@ def test_refusals_are_one_line(small, keys, words):
 
 @pytest.mark.parametrize("pre", ["qwen2", "deepseek-r1-qwen", "kormo", "f2llmv2", "megrez", "qwen35"])
 def test_names_of_pre(small, pre):
-    tok = Tokenizer.from_gguf(small(merges=("\u00cc \u0123", "a \u00cc\u0123"), pre=pre))     # CC 81: U+0301
+    tok = Tokenizer.from_gguf(small(merges=("\u00cc \u0123", "a \u00cc\u0123"), pre=pre))  # CC 81: U+0301
     assert tok.encode("a\u0301") == ([257] if pre == "qwen35" else [A, 256])
 
 
@@ -154,8 +190,10 @@ def test_long_runs_take_linear_time(small):
 
 def test_loads_a_vocabulary_of_real_size(small, vocabularies):
     alphabet = vocabularies.byte_alphabet()
-    merges = [f"{a} {b}" for a in alphabet for b in alphabet] + [f"{a}{b} {c}" for a in alphabet for b in alphabet for c in "ab"]
-    merges = merges[:151_936 - 256 - 20]
+    merges = [f"{a} {b}" for a in alphabet for b in alphabet] + [
+        f"{a}{b} {c}" for a in alphabet for b in alphabet for c in "ab"
+    ]
+    merges = merges[: 151_936 - 256 - 20]
     meta = small([(f"<|s{i}|>", 3) for i in range(20)], merges=merges)
     assert len(meta["tokenizer.ggml.tokens"]) == 151_936
     start = time.process_time()
@@ -165,8 +203,10 @@ def test_loads_a_vocabulary_of_real_size(small, vocabularies):
 
 
 def test_imports_stay_small():
-    code = ("import sys, runtime.text as t; assert t.TextError; heavy = {'tokenizers', 'jinja2', 'numpy', 'gguf', 'starlette', 'vulkan'};"
-            "assert not heavy & set(sys.modules); t.ChatTemplate, t.Detokenizer; assert not heavy & set(sys.modules);"
-            "t.Tokenizer; print(sorted(heavy & set(sys.modules)))")
+    code = (
+        "import sys, runtime.text as t; assert t.TextError; heavy = {'tokenizers', 'jinja2', 'numpy', 'gguf', 'starlette', 'vulkan'};"
+        "assert not heavy & set(sys.modules); t.ChatTemplate, t.Detokenizer; assert not heavy & set(sys.modules);"
+        "t.Tokenizer; print(sorted(heavy & set(sys.modules)))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.strip() == "['tokenizers']", done.stderr

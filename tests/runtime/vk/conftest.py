@@ -20,3 +20,17 @@ def staged(device):
 def either(request, device, staged):
     """Both devices in turn."""
     return device if request.param == "mapped" else staged
+
+
+@pytest.fixture(autouse=True)
+def silent_validation():
+    """With RUNTIME_VALIDATE=1: a test that draws a message from the validation layer fails."""
+    from runtime.vk import get_instance, validation
+
+    if not validation.requested():
+        yield
+        return
+    messages = get_instance().messenger.messages
+    before = len(messages)
+    yield
+    assert not [f"{m.name}: {m.text[:300]}" for m in messages[before:]]

@@ -5,13 +5,15 @@ from __future__ import annotations
 import functools
 import hashlib
 import subprocess
+import sys
 import sysconfig
 from dataclasses import replace
 from pathlib import Path
 
 from spirvdsl.compiled import Binding, CompiledKernel, PushMember, Reflection, SpecConstant
 
-ASSEMBLER = Path(sysconfig.get_path("purelib")) / "cmeel.prefix" / "bin" / "spirv-as"
+ASSEMBLER = next((tool for folder in (sysconfig.get_path("purelib"), *sys.path)
+                  if (tool := Path(folder) / "cmeel.prefix" / "bin" / "spirv-as").exists()), "spirv-as")
 LOCAL = 64
 
 HEAD = """
@@ -76,7 +78,7 @@ def assemble(text: str, version: str = "spv1.3") -> bytes:
 def record(name: str, text: str, bindings: tuple[Binding, ...], push: tuple[PushMember, ...] = (),
            spec: tuple[SpecConstant, ...] = (), **changes) -> CompiledKernel:
     """A CompiledKernel; `changes` replace fields of its reflection."""
-    spirv = assemble(text)
+    spirv = assemble(text, "spv" + changes.get("spirv_version", "1.3"))
     reflection = Reflection(
         entry="main", workgroup_size=(LOCAL, 1, 1), bindings=bindings, push=push,
         push_bytes=max((m.offset + m.size for m in push), default=0), workgroup_bytes=0, spec_constants=spec,
@@ -211,3 +213,24 @@ class FakeKernel:
     def compile(self) -> CompiledKernel:
         self.compiles += 1
         return self._compiled
+
+
+@functools.cache
+def forever() -> CompiledKernel:
+    """Runs until data[0] is not 0, which it never becomes: what a hung device looks like."""
+    text = HEAD.format(
+        local=LOCAL,
+        decorations="OpDecorate %data DescriptorSet 0\nOpDecorate %data Binding 0\nOpDecorate %data Volatile",
+        globals="%data = OpVariable %pU StorageBuffer",
+        body="""
+OpBranch %head
+%head = OpLabel
+%p = OpAccessChain %pu %data %c0 %c0
+%v = OpAtomicIAdd %u32 %p %c1 %c0 %c0
+%go = OpIEqual %bool %v %c0
+OpLoopMerge %done %next None
+OpBranchConditional %go %next %done
+%next = OpLabel
+OpBranch %head
+%done = OpLabel""")
+    return record("forever", text, (storage("data", 0, "inout", "u32"),))

@@ -31,7 +31,7 @@ def test_constants_agree_with_the_vulkan_package():
     import vulkan
 
     common = [n for n in dir(K) if n.startswith("VK_") and hasattr(vulkan, n) and n != "VK_WHOLE_SIZE"]
-    assert len(common) > 100
+    assert len(common) > 60
     assert not {n: (getattr(K, n), getattr(vulkan, n)) for n in common if getattr(K, n) != getattr(vulkan, n)}
     assert K.VK_WHOLE_SIZE == 2**64 - 1
 

@@ -42,6 +42,16 @@ def test_the_record(device):
         caps.name = "other"
 
 
+def test_every_feature_the_compiler_can_ask_for_is_known(device):
+    """A name that the runtime does not query would be refused on every device."""
+    from runtime.vk.features import known_names
+    from spirvdsl.spirv.features import FEATURE_OF, MODE_FEATURE
+
+    asked = {name for name in FEATURE_OF.values() if name}
+    asked |= {f"float_controls.{mode}_f{bits}" for mode in MODE_FEATURE.values() for bits in (16, 32, 64)}
+    assert asked <= known_names() and device.caps.features <= known_names()
+
+
 def test_against_vulkaninfo(device):
     tool = shutil.which("vulkaninfo")
     if tool is None:

@@ -323,6 +323,21 @@ def test_a_binding_over_the_range_limit_is_refused(device):
     commands.dispatch(pipe, [big.range(0, limit)], {"n": 1})
 
 
+def test_things_of_another_device_are_refused(device, staged):
+    mine, theirs = device.array(np.zeros(N, np.uint32)), staged.array(np.zeros(N, np.uint32))
+    pipe = device.pipeline(kernels.increment())
+    cases = [("another device", lambda c: c.dispatch(pipe, [theirs], {"n": 1})),
+             ("another device", lambda c: c.copy(mine, theirs)),
+             ("another device", lambda c: c.fill(theirs, 0)),
+             ("made for another device", lambda c: c.dispatch(staged.pipeline(kernels.increment()), [mine], {"n": 1}))]
+    for words, act in cases:
+        with pytest.raises(VulkanError, match=words):
+            act(device.commands())
+    mine.buffer.free()
+    with pytest.raises(VulkanError, match="has been freed"):
+        device.commands().dispatch(pipe, [mine], {"n": 1})
+
+
 def test_what_commands_use_stays_alive(device):
     pipe, data = device.pipeline(kernels.increment()), device.array(np.zeros(N, np.uint32))
     with device.commands() as commands:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +13,8 @@ import pytest
 from runtime.vk import Device, DeviceLost, VulkanError
 from runtime.vk import _supplement as K
 from tests.runtime.vk import kernels
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -100,6 +105,7 @@ def test_close_leaves_hung_work_behind(own, monkeypatch):
         return K.VK_TIMEOUT
 
     monkeypatch.setattr(own.timeline, "_wait_semaphores", never)
+    own.timeline._completed = 0  # the real work may have finished already
     begin = time.monotonic()
     own.close()
     assert 0.2 < time.monotonic() - begin < 3
@@ -108,6 +114,33 @@ def test_close_leaves_hung_work_behind(own, monkeypatch):
     own.timeline._wait_semaphores = real
     assert own.timeline.waited(own.core.submitted, 10)  # nothing may run on into the next test
     own.core.close(idle=True)
+
+
+HANG = """
+import sys
+import numpy as np
+from runtime.vk import Device, VulkanError
+from tests.runtime.vk import kernels
+dev = Device(timeout_s=0.5)
+data = dev.array(np.zeros(64, np.uint32))
+with dev.commands() as commands:
+    commands.dispatch(dev.pipeline(kernels.forever()), [data])
+dev.submit(commands)
+try:
+    data.numpy()
+except VulkanError as error:
+    sys.exit(f"serve: {error}")
+"""
+
+
+def test_a_process_with_a_hung_device_ends(device):
+    if not device.caps.is_cpu:
+        pytest.skip("a real hang may disturb other users of a GPU")
+    begin = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", HANG], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and time.monotonic() - begin < 20
+    assert done.stderr.startswith("serve: device") and "counts as hung" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
 
 
 def test_a_closed_device_says_so(device):

@@ -7,8 +7,9 @@ spirvdsl.ir.ops is covered.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 
+from spirvdsl.compiled import CompiledKernel
 from spirvdsl.ir.nodes import Module
 from spirvdsl.ir.ops import MATH
 from spirvdsl.lang.types import (
@@ -33,11 +34,18 @@ from spirvdsl.lang.types import (
     u64,
     with_scalar,
 )  # fmt: skip
+from spirvdsl.spirv import compile_module
 from spirvdsl.spirv.lower_group import ATOMICS, PLAIN, REDUCTIONS
 
 from .kit import Kit
 
 CASES: dict[str, tuple[Callable[[], Module], tuple[str, ...]]] = {}
+
+
+@cache
+def compiled(name: str) -> CompiledKernel:
+    """A case compiled once per process."""
+    return compile_module(CASES[name][0]())
 
 
 def case(name: str, *covers: str) -> Callable:

@@ -6,18 +6,17 @@ import pytest
 
 from spirvdsl.diagnostics import CompileError
 from spirvdsl.ir.nodes import Span
-from spirvdsl.spirv import compile_module
 from spirvdsl.spirv.check import check, first_finding
 from spirvdsl.spirv.grammar import ENUM_BY_VALUE, ENUMS
 from spirvdsl.spirv.validate import first_error
 from spirvdsl.spirv.words import version_of, walk
 
 from . import mutate
-from .cases import CASES
+from .cases import compiled
 
 
 def words_of(name: str) -> bytes:
-    return compile_module(CASES[name][0]()).spirv
+    return compiled(name).spirv
 
 
 def finding(spirv: bytes):
@@ -34,6 +33,16 @@ def physical_model(spirv: bytes) -> bytes:
     head = code[entry][:5]  # words: count, model, id, "main", its nul; 1.4 lists every variable
     code[entry] = [(len(head) + len(inputs)) << 16 | head[0] & 0xFFFF, *head[1:], *inputs]
     return mutate.join(header, [[2 << 16 | 17, cap], *code])
+
+
+def physical_pointer(spirv: bytes) -> bytes:
+    """A physical storage buffer pointer type under Logical addressing."""
+    storage, cap = ENUMS["StorageClass"]["PhysicalStorageBuffer"].value, ENUMS["Capability"]["PhysicalStorageBufferAddresses"].value
+    header, code = mutate.split(mutate.change(physical_model(spirv), lambda i: [i[0], 0, i[2]] if mutate.is_op(i, "OpMemoryModel") else i))
+    float_at = next(k for k, i in enumerate(code) if mutate.is_op(i, "OpTypeFloat", "OpTypeInt"))
+    pointer = [4 << 16 | 32, header[3], storage, code[float_at][1]]
+    assert code[0][1] == cap
+    return mutate.join([*header[:3], header[3] + 1, 0], [*code[: float_at + 1], pointer, *code[float_at + 1 :]])
 
 
 SILENT = {  # mutation -> (words, what our check says); spirv-val accepts all of them
@@ -63,6 +72,10 @@ SILENT = {  # mutation -> (words, what our check says); spirv-val accepts all of
     ),
     "physical addressing without physical pointers": (
         lambda: physical_model(words_of("flow.loop")),
+        "PhysicalStorageBuffer64 go together",
+    ),
+    "physical pointer under Logical addressing": (
+        lambda: physical_pointer(words_of("flow.loop")),
         "PhysicalStorageBuffer64 go together",
     ),
 }

@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 from spirvdsl.ir.ops import MATH, OPS
-from spirvdsl.spirv import compile_module
 from spirvdsl.spirv.lower_group import ATOMICS
 from spirvdsl.spirv.validate import first_error
 
 from . import flow_cases  # noqa: F401  (registers cases)
-from .cases import CASES, SUBGROUP_FNS
+from .cases import CASES, SUBGROUP_FNS, compiled
 
 ENVIRONMENTS = {"1.3": "vulkan1.1", "1.4": "vulkan1.1spv1.4", "1.5": "vulkan1.2", "1.6": "vulkan1.3"}
 
@@ -18,9 +17,9 @@ ENVIRONMENTS = {"1.3": "vulkan1.1", "1.4": "vulkan1.1spv1.4", "1.5": "vulkan1.2"
 @pytest.mark.parametrize("group", sorted({name.split(".")[0] for name in CASES}))
 def test_group_validates(group):
     for name in (n for n in CASES if n.split(".")[0] == group):
-        compiled = compile_module(CASES[name][0]())
+        kernel = compiled(name)
         # the oldest environment that takes this version is the strictest about versions of enumerants
-        error = first_error(compiled.spirv, ENVIRONMENTS[compiled.reflection.spirv_version])
+        error = first_error(kernel.spirv, ENVIRONMENTS[kernel.reflection.spirv_version])
         assert error is None, (name, error)
 
 

@@ -1,0 +1,143 @@
+"""Hyper-parameters of a model from its GGUF metadata, and the check of its tensors against the architecture.
+
+Keys: `<arch>.block_count`, `.embedding_length`, `.feed_forward_length`, `.attention.head_count[_kv]`, `.attention.key_length`,
+`.attention.layer_norm_rms_epsilon`, `.rope.*`, `.context_length`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernels.formats import FORMATS
+
+from ..errors import ModelError
+from ..gguf import GGUFFile
+from .graph import Op
+
+# architecture -> module of this package; adding one is a file and a row
+ARCHITECTURES = {"qwen2": "qwen2", "qwen3": "qwen3"}
+_FLOATS = ("F32", "F16", "BF16")
+
+
+@dataclass(frozen=True)
+class Config:
+    """Sizes of a model. rope_* as llama.cpp names them; rope_factor 0: no scaling."""
+
+    arch: str
+    n_layer: int
+    n_embd: int
+    n_ff: int
+    n_head: int
+    n_head_kv: int
+    head_dim: int
+    n_rot: int
+    eps: float
+    n_ctx_train: int
+    n_vocab: int
+    tied: bool
+    rope_base: float
+    rope_type: str = "none"
+    rope_factor: float = 0.0
+    rope_orig_ctx: int = 0
+    rope_attn_factor: float = 1.0
+    rope_beta_fast: float = 32.0
+    rope_beta_slow: float = 1.0
+    rope_ext_factor: float = -1.0
+
+
+@dataclass(frozen=True)
+class Model:
+    """A checked model: its file, sizes and operations."""
+
+    file: GGUFFile
+    config: Config
+    ops: tuple[Op, ...]
+
+    @property
+    def name(self) -> str:
+        """general.name, else the file's name."""
+        name = self.file.get("general.name")
+        return name if isinstance(name, str) and name else Path(self.file.path).stem
+
+    def shape(self, tensor: str) -> tuple[int, ...]:
+        """Shape in numpy order."""
+        return tuple(self.file.tensors[tensor].shape)
+
+
+def read_model(file: GGUFFile) -> Model:
+    """Everything about a model that its header says.
+
+    Raises ModelError for an architecture that is not served, tensors that are missing, misshapen, of an unsupported type, or
+    unknown to the architecture; GGUFError for metadata of the wrong type.
+    """
+    arch = file.arch
+    if arch not in ARCHITECTURES:
+        raise ModelError(f"{file.path}: architecture {arch!r} is not served; served are {', '.join(ARCHITECTURES)}")
+    config = _config(file, arch)
+    module = importlib.import_module(f"{__package__}.{ARCHITECTURES[arch]}")
+    need = module.tensors(config) | {"token_embd.weight": (config.n_vocab, config.n_embd), "output_norm.weight": (config.n_embd,)}
+    if not config.tied:
+        need["output.weight"] = (config.n_vocab, config.n_embd)
+    _check_tensors(file, need)
+    return Model(file, config, tuple(module.graph(config)))
+
+
+def _config(file: GGUFFile, arch: str) -> Config:
+    def key(name: str, kind: Any, default: Any = None, least: float = 1) -> Any:
+        value = file.require(f"{arch}.{name}", kind) if default is None else file.get(f"{arch}.{name}", default, kind)
+        if isinstance(value, int | float) and not isinstance(value, bool) and not least <= value < 2**31:
+            raise ModelError(f"{file.path}: {arch}.{name} is {value}, which no model has; convert the file again")
+        return value
+
+    n_embd, n_head = key("embedding_length", int), key("attention.head_count", int)
+    head_dim = key("attention.key_length", int, max(1, n_embd // n_head))
+    n_layer, ctx = key("block_count", int), key("context_length", int)
+    embedding = file.tensor("token_embd.weight")
+    if len(embedding.shape) != 2:
+        raise ModelError(f"{file.path}: token_embd.weight has shape {tuple(embedding.shape)}, a matrix is needed")
+    if f"{arch}.nextn_predict_layers" in file.metadata and key("nextn_predict_layers", int, 0, 0):
+        raise ModelError(f"{file.path}: next-token-prediction layers are not served for {arch}; use a file without them")
+    config = Config(
+        arch, n_layer, n_embd, key("feed_forward_length", int), n_head, key("attention.head_count_kv", int, n_head), head_dim,
+        key("rope.dimension_count", int, head_dim), float(key("attention.layer_norm_rms_epsilon", float, None, 0)), ctx, embedding.shape[0],
+        "output.weight" not in file.tensors, float(key("rope.freq_base", float, 10000.0)),
+        key("rope.scaling.type", str, "none" if not file.get(f"{arch}.rope.scaling.factor") else "linear"), float(key("rope.scaling.factor", float, 0.0, 0)),
+        key("rope.scaling.original_context_length", int, ctx), float(key("rope.scaling.attn_factor", float, 1.0, 0)),
+        float(key("rope.scaling.yarn_beta_fast", float, 32.0, 0)), float(key("rope.scaling.yarn_beta_slow", float, 1.0, 0)),
+        float(key("rope.scaling.yarn_ext_factor", float, -1.0, -1)))
+    _check_config(file, config)
+    return config
+
+
+def _check_config(file: GGUFFile, c: Config) -> None:
+    where = f"{file.path}: {c.arch}"
+    if c.n_head % c.n_head_kv:
+        raise ModelError(f"{where} has {c.n_head} heads over {c.n_head_kv} key/value heads, which does not divide; convert the file again")
+    if c.head_dim % 2 or c.n_rot % 2 or c.n_rot > c.head_dim:
+        raise ModelError(f"{where} rotates {c.n_rot} of {c.head_dim} channels a head; both must be even and the first no larger")
+    if c.n_rot != c.head_dim:
+        raise ModelError(f"{where} rotates {c.n_rot} of {c.head_dim} channels; this architecture rotates all of them")
+    value_length = file.get(f"{c.arch}.attention.value_length", c.head_dim, int)
+    if value_length != c.head_dim:
+        raise ModelError(f"{where} has value heads of {value_length} and key heads of {c.head_dim} channels; they must be equal")
+    if c.rope_type not in ("none", "linear", "yarn"):
+        raise ModelError(f"{where}.rope.scaling.type is {c.rope_type!r}; none, linear and yarn are served")
+
+
+def _check_tensors(file: GGUFFile, need: dict[str, tuple[int, ...]]) -> None:
+    for name, shape in need.items():
+        if name not in file.tensors:
+            raise ModelError(f"{file.path}: tensor {name} is missing; convert the model again")
+        info = file.tensors[name]
+        if tuple(info.shape) != shape:
+            raise ModelError(f"{file.path}: tensor {name} has shape {tuple(info.shape)}, {shape} is needed; convert the model again")
+        allowed = FORMATS if len(shape) == 2 else _FLOATS
+        if info.type_name not in allowed:
+            raise ModelError(f"{file.path}: tensor {name} has type {info.type_name}, which is not served; served are {', '.join(allowed)}")
+    unknown = [n for n in file.tensors if n not in need]
+    if unknown:
+        more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
+        raise ModelError(f"{file.path}: tensor {unknown[0]}{more} is unknown to this architecture; leaving it out would change the answers")

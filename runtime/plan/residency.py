@@ -1,0 +1,105 @@
+"""The residency plan: what will be on the device, to the byte, before anything is allocated.
+
+Weights, KV cache (reserved first), rope table, vectors, scratch and headroom against the device's memory budget. The plan
+fits, or shrinks the context to what fits when the context was left open, or declines with the numbers.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from kernels.rope import padded_head
+from kernels.rows import PAGE, padded
+
+from ..errors import PlanError
+from ..models import Model
+from .planes import PlaneSet, plane_sets
+
+KV_BYTES = {"f16": 2, "f32": 4}
+_HEADROOM = 0.03  # of the budget: what drivers take for pipelines and descriptors
+_RING = 4096  # token ids the device keeps for the host
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything decided about serving one model on one device. Bytes unless said otherwise."""
+
+    model: Model
+    device: str
+    planes: tuple[PlaneSet, ...]
+    kv: str
+    n_ctx: int
+    pages: int
+    window: int
+    splits: int
+    kv_layer_bytes: int
+    kv_bytes: int
+    rope_bytes: int
+    vector_bytes: int
+    scratch: dict[str, int]
+    budget: int
+    limit: int
+    notes: tuple[str, ...]
+
+    @property
+    def weight_bytes(self) -> int:
+        return sum(p.bytes for p in self.planes)
+
+    @property
+    def total(self) -> int:
+        return self.weight_bytes + self.kv_bytes + self.rope_bytes + self.vector_bytes + sum(self.scratch.values())
+
+    def plane(self, tensor: str) -> PlaneSet:
+        """The plane set that holds a tensor."""
+        return next(p for p in self.planes if tensor in p.tensors)
+
+
+def scratch_bytes(model: Model, window: int, splits: int, logit_rows: int) -> dict[str, int]:
+    """Activation buffers for `window` rows; names are those of lower.py."""
+    c = model.config
+    d, ff, heads = padded(c.n_embd), padded(c.n_ff), padded(c.n_head * c.head_dim)
+    qkv, hdp = (c.n_head + 2 * c.n_head_kv) * c.head_dim, padded_head(c.head_dim)
+    rows = {"x": d * 4, "h": d * 4, "hq": d, "hs": d // 4, "qkv": qkv * 4, "q": c.n_head * hdp * 4, "a": heads * 4, "aq": heads, "as": heads // 4,
+            "g": ff * 4, "u": ff * 4, "m": ff * 4, "mq": ff, "ms": ff // 4}
+    out = {n: b * window for n, b in rows.items()}
+    out |= {"partial": max(16, c.n_head * splits * hdp * 4 * (splits > 1)), "stats": max(16, c.n_head * splits * 8 * (splits > 1)),
+            "logits": c.n_vocab * 4 * logit_rows, "best": 8 * (c.n_vocab // 1024 + 1), "rows": 256 + 16 * window, "ring": _RING * 4}
+    return out
+
+
+def make_plan(model: Model, caps: Any, budget: int, *, ctx: int | None = None, kv: str = "f16", arm: str | None = None,
+              max_alloc_mib: int | None = None, window: int | None = None, logit_rows: int = 1) -> Plan:
+    """Decide. budget: free device memory in bytes. ctx None: the largest that fits, at most what the model was trained for.
+
+    Raises PlanError: unknown kv type or arm, context too long for the model, or not enough memory (with what would fit).
+    """
+    if kv not in KV_BYTES:
+        raise PlanError(f"--kv {kv} is not served yet; f16 and f32 are")
+    c = model.config
+    if ctx is not None and not 1 <= ctx <= c.n_ctx_train:
+        raise PlanError(f"context {ctx} is not between 1 and the {c.n_ctx_train} tokens {model.name} was trained for; lower --ctx")
+    limit = min(caps.max_storage_buffer_range, caps.max_memory_allocation_size, (max_alloc_mib << 20) if max_alloc_mib else 1 << 62)
+    forced = arm or os.environ.get("RUNTIME_ARM") or None
+    planes = plane_sets(model, caps, limit, forced)
+    window = window or (32 if caps.is_cpu else 512)
+    splits = 1 if caps.is_cpu else max(1, min(16, 256 // c.n_head_kv))
+    vectors = 4 * sum(padded(i.shape[0]) for i in model.file.tensors.values() if len(i.shape) == 1) + 64 * len(model.file.tensors)
+    scratch = scratch_bytes(model, window, splits, logit_rows)
+    room = int(budget * (1 - _HEADROOM)) - sum(p.bytes for p in planes) - vectors - sum(scratch.values())
+    layer_page = c.n_head_kv * PAGE * padded_head(c.head_dim) * KV_BYTES[kv]
+    per_page = c.n_layer * 2 * layer_page + PAGE * (c.n_rot // 2) * 8
+    widest = max(layer_page, PAGE * (c.n_rot // 2) * 8)
+    fit = min(room // per_page, limit // widest) * PAGE
+    wanted, notes = ctx or c.n_ctx_train, []
+    if fit < PAGE or (ctx is not None and -(-ctx // PAGE) * PAGE > fit):
+        need = sum(p.bytes for p in planes) + vectors + sum(scratch.values()) + -(-wanted // PAGE) * per_page
+        hint = f"--ctx {fit} would fit" if fit >= PAGE else "no context fits; use a smaller model or another device"
+        raise PlanError(f"{model.name} with a context of {wanted} needs {need >> 20} MiB, {caps.name} has {budget >> 20} MiB free; {hint}")
+    n_ctx = min(wanted, fit)
+    if n_ctx < wanted:
+        notes.append(f"context shrunk from {wanted} to {n_ctx} tokens to fit")
+    pages = -(-n_ctx // PAGE)
+    return Plan(model, caps.name, planes, kv, n_ctx, pages, window, splits, pages * layer_page, c.n_layer * 2 * pages * layer_page,
+                n_ctx * (c.n_rot // 2) * 8, vectors, scratch, budget, limit, tuple(notes))
