@@ -23,10 +23,13 @@ from spirvdsl import (
     min,
     shared,
     static_range,
+    subgroup_add,
+    subgroup_id,
+    subgroup_lane,
+    subgroup_max,
+    subgroup_shuffle,
     u32,
     u32x2,
-    workgroup_max,
-    workgroup_sum,
 )
 
 from .quantize import quantise
@@ -42,15 +45,20 @@ class Attention(Kernel):
     q: f32x4 [T, heads, HDP/4], already scaled; k, v: pages [page][kv_head][PAGE][HDP/4] of CT4 (four cache values).
     SPLIT: out is partial sums f32 [T, heads, splits, HDP], not yet divided, with (maximum, sum) in stats [T, heads, splits] * 2;
     else out is f32 [T, out_stride], heads side by side without padding, and stats is not written.
+
+    Every subgroup walks keys of its own, one key a lane for the scores, then all lanes together for the values, so that the
+    loop needs no barrier; the subgroups' sums meet at the end. SG: the subgroup size; NSG: subgroups of the workgroup.
     """
 
     HD: Param[int]
     GROUP: Param[int]
     CT4: Param[object]
     SPLIT: Param[bool]
-    THREADS: Param[int] = 64
-    workgroup_size = "THREADS"
-    requires = ("HD >= 1", "GROUP >= 1", "GROUP * (HD + 8 + THREADS) * 4 + 2048 <= 32768")
+    SG: Param[int]
+    NSG: Param[int] = 4
+    workgroup_size = "SG * NSG"
+    subgroup_size = "SG"
+    requires = ("HD >= 1", "GROUP >= 1", "SG * NSG <= 1024", "GROUP * ((NSG + 1) * (HD + 7) // 8 * 8 + 2 * NSG) * 4 <= 32768")
 
     q: In[f32x4]
     k: In["CT4"]
@@ -68,7 +76,7 @@ class Attention(Kernel):
         width = padded_head(self.HD) // 4
         queries = shared(f32x4, self.GROUP * width)
         first_head = t * self.kv_heads * self.GROUP + kv_head * self.GROUP
-        for i in range(local_index, self.GROUP * width, self.THREADS):
+        for i in range(local_index, self.GROUP * width, self.SG * self.NSG):
             queries[i] = self.q[first_head * width + i]
         barrier()
         row = self.rows_of[t]
@@ -77,30 +85,46 @@ class Attention(Kernel):
         per_split = (pages + self.splits - 1) // self.splits
         start = min(split * per_split * PAGE, count)
         end = min((split + 1) * per_split * PAGE, count)
-        self.run(queries, width, start, end, row.table, kv_head, first_head, split, t)
+        self.run(queries, width, start, end, row.table, kv_head)
+        self.write(first_head, split, t, kv_head)
 
-    def run(self, queries, width, start, end, table, kv_head, first_head, split, t):
-        dims = (padded_head(self.HD) // 4 + self.THREADS - 1) // self.THREADS  # f32x4 columns of the output a lane owns
-        weights = shared(f32, self.GROUP * self.THREADS)
+    def run(self, queries, width, start, end, table, kv_head):
+        """This subgroup's keys; leaves its maximum, sum and values in workgroup memory."""
+        dims = (width + self.SG - 1) // self.SG  # f32x4 columns of the output a lane owns
         peak = [f32(NEVER) for _ in static_range(self.GROUP)]
         total = [f32(0) for _ in static_range(self.GROUP)]
         acc = [[f32x4(0.0) for _ in static_range(dims)] for _ in static_range(self.GROUP)]
-        for base in range(start, end, self.THREADS):
-            key = base + local_index
-            scores = self.scores(queries, width, key, end, table, kv_head)
+        for base in range(start + subgroup_id * self.SG, end, self.SG * self.NSG):
+            weights = self.scores(queries, width, base + subgroup_lane, end, table, kv_head)
             for g in static_range(self.GROUP):
-                best = max(peak[g], workgroup_max(scores[g]))
+                best = max(peak[g], subgroup_max(weights[g]))
                 shrink = exp(peak[g] - best)
-                weight = exp(scores[g] - best)
-                weights[g * self.THREADS + local_index] = weight
-                total[g] = total[g] * shrink + workgroup_sum(weight)
+                weights[g] = exp(weights[g] - best)
+                total[g] = total[g] * shrink + subgroup_add(weights[g])
                 peak[g] = best
                 for i in static_range(dims):
                     acc[g][i] = acc[g][i] * shrink
-            barrier()
-            self.add_values(acc, weights, width, base, min(end - base, self.THREADS), table, kv_head, dims)
-            barrier()
-        self.write(acc, peak, total, width, dims, first_head, split, t, kv_head)
+            self.add_values(acc, weights, width, base, min(end - base, self.SG), table, kv_head, dims)
+        sums, extremes = self.sums(), self.extremes()
+        for g in static_range(self.GROUP):
+            at = subgroup_id * self.GROUP + g
+            for i in static_range(dims):
+                column = subgroup_lane + i * self.SG
+                if column < width:
+                    for lane in static_range(4):
+                        sums[at * width * 4 + column * 4 + lane] = acc[g][i][lane]
+            if subgroup_lane == 0:
+                extremes[at * 2] = peak[g]
+                extremes[at * 2 + 1] = total[g]
+        barrier()
+
+    def sums(self):
+        """f32 [NSG, GROUP, HDP] of workgroup memory."""
+        return shared(f32, self.NSG * self.GROUP * padded_head(self.HD))
+
+    def extremes(self):
+        """(maximum, sum) per subgroup and head."""
+        return shared(f32, self.NSG * self.GROUP * 2)
 
     def scores(self, queries, width, key, end, table, kv_head):
         """This lane's key against the GROUP queries; NEVER past the end."""
@@ -118,35 +142,43 @@ class Attention(Kernel):
         return out
 
     def add_values(self, acc, weights, width, base, count, table, kv_head, dims):
-        """acc += weights . values: lanes own columns, keys are walked in order."""
+        """acc += weights . values: lanes own columns, keys are walked in order, their weights come by shuffle."""
         for j in range(count):
             key = base + j
             page = self.table[table + key // PAGE]
             at = ((page * self.kv_heads + kv_head) * PAGE + key % PAGE) * width
+            factors = [subgroup_shuffle(weights[g], j) for g in static_range(self.GROUP)]
             for i in static_range(dims):
-                column = min(local_index + i * self.THREADS, width - 1)
-                value = f32x4(self.v[at + column])
+                value = f32x4(self.v[at + min(subgroup_lane + i * self.SG, width - 1)])
                 for g in static_range(self.GROUP):
-                    acc[g][i] += weights[g * self.THREADS + j] * value
+                    acc[g][i] += factors[g] * value
 
-    def write(self, acc, peak, total, width, dims, first_head, split, t, kv_head):
-        for g in static_range(self.GROUP):
-            for i in static_range(dims):
-                column = local_index + i * self.THREADS
-                if column < width:
-                    for lane in static_range(4):
-                        self.put(acc[g][i][lane], column * 4 + lane, g, total[g], first_head, split, t, kv_head)
-            if self.SPLIT:
-                if local_index == 0:
-                    at = ((first_head + g) * self.splits + split) * 2
-                    self.stats[at] = peak[g]
-                    self.stats[at + 1] = total[g]
+    def write(self, first_head, split, t, kv_head):
+        """Joins the subgroups and writes this split's sums, or the finished output."""
+        hdp = padded_head(self.HD)
+        sums, extremes = self.sums(), self.extremes()
+        for i in range(local_index, self.GROUP * hdp, self.SG * self.NSG):
+            g, channel = i // hdp, i % hdp
+            best = f32(NEVER)
+            for n in range(self.NSG):
+                best = max(best, extremes[(n * self.GROUP + g) * 2])
+            top, bottom = f32(0), f32(0)
+            for n in range(self.NSG):
+                at = n * self.GROUP + g
+                factor = exp(extremes[at * 2] - best)
+                bottom += factor * extremes[at * 2 + 1]
+                top += factor * sums[at * hdp + channel]
+            self.put(top, bottom, best, channel, g, first_head, split, t, kv_head)
 
-    def put(self, value, channel, g, total, first_head, split, t, kv_head):
+    def put(self, top, bottom, best, channel, g, first_head, split, t, kv_head):
         if self.SPLIT:
-            self.out[((first_head + g) * self.splits + split) * padded_head(self.HD) + channel] = value
+            at = (first_head + g) * self.splits + split
+            self.out[at * padded_head(self.HD) + channel] = top
+            if channel == 0:
+                self.stats[at * 2] = best
+                self.stats[at * 2 + 1] = bottom
         elif channel < self.HD:
-            self.out[t * self.out_stride + (kv_head * self.GROUP + g) * self.HD + channel] = value / total
+            self.out[t * self.out_stride + (kv_head * self.GROUP + g) * self.HD + channel] = top / bottom
 
 
 class Combine(Kernel):

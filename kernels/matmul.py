@@ -222,7 +222,7 @@ class Tile(Kernel):
         if self.INT:
             self.multiply_int(acc, weights, feed, my_row, my_col, row0, token0, j, pitch)
         else:
-            for w in static_range(8):
+            for w in range(8):  # not unrolled here: lavapipe's LLVM took 8x as long to compile (5 s, 2026-11-30), other drivers unroll
                 a = [weights[(my_row + m) * pitch + w] for m in static_range(self.TM)]
                 b = [feed[(my_col + n) * pitch + w] for n in static_range(self.TN)]
                 for m in static_range(self.TM):
@@ -234,21 +234,23 @@ class Tile(Kernel):
         per_element = self.fmt.elements // 32
         lo = [[i32(0) for _ in static_range(self.TN)] for _ in static_range(self.TM)]
         hi = [[i32(0) for _ in static_range(self.TN)] for _ in static_range(self.TM)]
-        for w in static_range(8):
-            a = [weights[(my_row + m) * pitch + w] for m in static_range(self.TM)]
-            b = [feed[(my_col + n) * pitch + w] for n in static_range(self.TN)]
-            for m in static_range(self.TM):
-                for n in static_range(self.TN):
-                    if w < 4:
-                        lo[m][n] += sdot4(a[m], b[n])
-                    else:
-                        hi[m][n] += sdot4(a[m], b[n])
+        for w in range(4):
+            self.dots(lo, weights, feed, my_row, my_col, w, pitch)
+            self.dots(hi, weights, feed, my_row, my_col, w + 4, pitch)
         for n in static_range(self.TN):
             token = min(token0 + my_col + n, self.tokens - 1)
             d, sum_lo, sum_hi = q8_scale(self.xs[token * self.blocks + j])
             for m in static_range(self.TM):
                 at = min(row0 + my_row + m, self.rows - 1) * self.blocks + j
                 acc[m][n] += self.fmt.fold(self.s[at // per_element], at % per_element, lo[m][n], hi[m][n], d, sum_lo, sum_hi)
+
+    def dots(self, sums, weights, feed, my_row, my_col, w, pitch):
+        """sums += the packed dots of word w of every row and token of this lane."""
+        a = [weights[(my_row + m) * pitch + w] for m in static_range(self.TM)]
+        b = [feed[(my_col + n) * pitch + w] for n in static_range(self.TN)]
+        for m in static_range(self.TM):
+            for n in static_range(self.TN):
+                sums[m][n] += sdot4(a[m], b[n])
 
     def write(self, acc, row, token):
         for n in static_range(self.TN):

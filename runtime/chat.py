@@ -24,7 +24,6 @@ from runtime.server.launch import (
     progress_bar,
     refuse_unserved,
 )
-from runtime.server.prompts import encode_rendered
 from runtime.server.reply import ReplyParser, opens_thinking
 from runtime.text.errors import TextError, one_line
 
@@ -95,7 +94,7 @@ class Chat:
         tokenizer, template, engine = self.model.tokenizer, self.model.template, self.model.engine
         opening = [{"role": "system", "content": self.system}] if self.system else []
         prompt = template.render([*opening, *self.turns], add_generation_prompt=True, **self.template_kwargs)
-        ids = encode_rendered(tokenizer, prompt)
+        ids = tokenizer.encode(prompt)
         request = Request(ids, self.max_tokens, self.sampling, frozenset(tokenizer.eog), "chat")
         request.check(engine.n_ctx, engine.vocab_size)
         return engine.submit(request), ReplyParser(opened=opens_thinking(prompt))
@@ -186,7 +185,7 @@ def _turn(chat: Chat, text: str, view, terminal: bool) -> None:
         hint = " (/clear forgets the conversation)" if error.n_ctx else ""
         view.note(f"{error}{hint}")
     except TextError as error:
-        view.note(f"the chat template refused: {error}")
+        view.note(str(error))
     engine = chat.model.engine
     if not engine.alive:
         raise EngineDied(engine.error or "the engine has stopped without a reason")
@@ -212,6 +211,7 @@ def run(args) -> None:
         talk(chat, view, terminal)
     finally:
         loaded.engine.close()
+        loaded.template.close()
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -6,6 +6,7 @@ end the running answers and exit 0; a model that cannot be loaded, or an engine 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import sys
@@ -93,7 +94,7 @@ class Loader(threading.Thread):
         self.path = path
         self.address = address
         self.failure: str | None = None
-        self.engine = None
+        self.loaded = None
         self.server = None
 
     def run(self) -> None:
@@ -107,11 +108,12 @@ class Loader(threading.Thread):
             self.failure = reason(error)
             self.server.should_exit = True
             return
-        self.engine = loaded.engine
+        self.loaded = loaded
         self.server.service.ready(loaded.engine, loaded.tokenizer, loaded.template)
         seconds = time.perf_counter() - started
-        about = f"context {self.engine.n_ctx} tokens, loaded in {seconds:.1f} s"
-        print(f"{self.address} serves {self.engine.model_name} ({about})", flush=True)
+        about = f"context {loaded.engine.n_ctx} tokens, loaded in {seconds:.1f} s"
+        with contextlib.suppress(OSError):  # nobody reads stdout any more
+            print(f"{self.address} serves {loaded.engine.model_name} ({about})", flush=True)
 
 
 def make_server(app, verbose: bool):
@@ -176,10 +178,13 @@ def serve(args) -> int:
 
 def _leave(loader: Loader, status: int) -> None:
     """Give the device back. A thread that hangs in a driver must not keep the process: then it ends at once."""
-    closing = threading.Thread(target=loader.engine.close, daemon=True) if loader.engine is not None else loader
-    if closing is not loader:
+    loader.join(0.1)
+    closing = loader
+    if loader.loaded is not None:
+        loader.loaded.template.close()
+        closing = threading.Thread(target=loader.loaded.engine.close, daemon=True)
         closing.start()
-    closing.join(CLOSE_S if closing is not loader else 0.1)
+        closing.join(CLOSE_S)
     if closing.is_alive():
         if sys.stderr.isatty():
             sys.stderr.write("\x1b[?25h")  # the progress bar has hidden the cursor

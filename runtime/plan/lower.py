@@ -18,12 +18,12 @@ from kernels.rope import RopeStore, padded_head
 from kernels.rows import padded
 from spirvdsl import Launchable, f16, f16x4, f32, f32x4
 
+from ..errors import PlanError
 from ..models import Op
 from .planes import PlaneSet
 from .residency import Plan
 
 CACHE_TYPES = {"f16": (f16, f16x4), "f32": (f32, f32x4)}
-_MOST_COLUMNS = 8  # tokens a GEMV takes; more go to the tile
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,15 @@ def spread(lanes: int, threads: int = 64) -> tuple[int, int, int]:
     return -(-groups // rows), rows, 1
 
 
+def attention_stamp(head_dim: int, group: int, kv: str, split: bool, caps: Any) -> Launchable:
+    """Attention with as many subgroups (4, 2 or 1) as workgroup memory holds. PlanError when not even one fits."""
+    fixed = {"HD": head_dim, "GROUP": group, "CT4": CACHE_TYPES[kv][1], "SPLIT": split, "SG": caps.subgroup_size}
+    for n in (4, 2, 1):
+        if group * ((n + 1) * padded_head(head_dim) + 2 * n) * 4 <= min(32768, caps.max_workgroup_bytes):
+            return Attention.stamp(**fixed, NSG=n)
+    raise PlanError(f"attention with {group} query heads of {head_dim} channels per key head needs more workgroup memory than {caps.name} has; use another device")
+
+
 class Lowering:
     """Lowers one step of `tokens` rows. decode: rows belong to different sequences' last tokens (splits over the context)."""
 
@@ -51,6 +60,8 @@ class Lowering:
         self.plan, self.caps, self.t, self.decode, self.all_logits = plan, caps, tokens, decode, all_logits
         self.c = plan.model.config
         self.ql = 8 if caps.subgroup_size >= 8 else 4
+        # tokens a GEMV takes; more go to the tile. lavapipe's LLVM needs 14 s for the 8-token GEMV, 2 s for the tile (2026-11-30)
+        self.most_columns = 1 if caps.is_cpu else 8
         self.out: list[Dispatch] = []
         self.ops = plan.model.ops if head else plan.model.ops[:-2]  # a window that is not the last needs no logits
 
@@ -108,7 +119,7 @@ class Lowering:
         c, layer = self.c, ops[0].layer
         stride, splits = padded(c.n_head * c.head_dim), self.plan.splits if self.decode else 1
         q8 = "int" in self._consumers(ops[0].out, at + 1)
-        kernel = Attention[c.head_dim, c.n_head // c.n_head_kv, CACHE_TYPES[self.plan.kv][1], splits > 1]
+        kernel = attention_stamp(c.head_dim, c.n_head // c.n_head_kv, self.plan.kv, splits > 1, self.caps)
         self._add(kernel, {"q": "q", "k": f"k{layer}", "v": f"v{layer}", "rows_of": "rows", "table": "table", "out": "partial" if splits > 1 else "a", "stats": "stats"},
                   {"kv_heads": c.n_head_kv, "splits": splits, "out_stride": stride}, (c.n_head_kv, self.t, splits), "attention")
         if splits > 1:
@@ -126,7 +137,7 @@ class Lowering:
         blocks = padded(self.c.n_ff) // 32
         q8 = "int" in self._consumers(ops[2].out, at + 3)
         same = (gate.type_name, gate.shards, gate.arm) == (up.type_name, up.shards, up.arm)
-        if self.t <= _MOST_COLUMNS and same:
+        if self.t <= self.most_columns and same:
             for i, (row0, rows) in enumerate(gate.shards):
                 kernel = GateUp.stamp(fmt=gate.format, INT=gate.arm == "int", **self._gemv_shape(gate.blocks))
                 bind = {"q": (gate.name, i, 0), "s": (gate.name, i, 1), "q2": (up.name, i, 0), "s2": (up.name, i, 1), "y": "m", **self._feed(gate, "h")}
@@ -149,12 +160,14 @@ class Lowering:
         tokens = tokens or self.t
         for i, (row0, rows) in enumerate(plane.shards):
             common = {"fmt": plane.format, "INT": plane.arm == "int", "BIAS": bool(bias), "RESIDUAL": residual}
-            if tokens <= _MOST_COLUMNS:
+            if tokens <= self.most_columns:
                 kernel = Gemv.stamp(**common, **self._gemv_shape(plane.blocks, tokens))
                 groups = self._gemv_groups(kernel, rows, tokens)
             else:
-                kernel = Tile.stamp(**common)
-                groups = (-(-rows // 64), -(-tokens // 64), 1)
+                # 2 x 2 outputs a lane on lavapipe's integer arm: its LLVM takes 8 s for 4 x 4 (2026-11-30)
+                small = self.caps.is_cpu and plane.arm == "int"
+                kernel = Tile.stamp(**common, **({"BM": 32, "BN": 32, "TM": 2, "TN": 2} if small else {}))
+                groups = (-(-rows // kernel.values["BM"]), -(-tokens // kernel.values["BN"]), 1)
             bind = {"q": (plane.name, i, 0), "s": (plane.name, i, 1), "bias": (bias, row0 * 4, rows * 4) if bias else "nil", "y": target, **self._feed(plane, source)}
             self._add(kernel, bind, {"rows": rows, "blocks": plane.blocks, "tokens": tokens, "y_stride": stride, "y_col": column + row0}, groups, label)
 

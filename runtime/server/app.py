@@ -28,7 +28,7 @@ from runtime.server.metrics import CONTENT_TYPE
 from runtime.server.net import EventStream, collect, while_connected
 from runtime.server.page import page_response
 from runtime.server.params import read_params
-from runtime.server.prompts import encode_parts, encode_rendered, read_prompt
+from runtime.server.prompts import encode_parts, read_prompt
 from runtime.server.reply import ReplyParser, opens_thinking
 from runtime.server.run import Run
 from runtime.server.service import Service
@@ -138,7 +138,7 @@ async def chat_completions(request: Request) -> Response:
 
     def make_prompt() -> list[int]:
         rendered.append(chat.render(service.template))
-        return encode_rendered(service.tokenizer, rendered[0])
+        return service.tokenizer.encode(rendered[0])
 
     run = await service.start(make_prompt, params)
     parser = ReplyParser(bool(chat.tools), chat.split_reasoning, opens_thinking(rendered[0]))

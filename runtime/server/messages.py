@@ -1,15 +1,14 @@
-"""Chat messages and tools: checked, normalised for the template, and rendered to a prompt."""
+"""Chat messages and tools: checked here, so that an error names the member; runtime.text fits them to the template."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 
 from runtime.server.errors import ApiError
 from runtime.server.fields import Fields, json_kind
 from runtime.server.reply import opens_thinking
 
-ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
+ROLES = ("system", "developer", "user", "assistant", "tool")
 REASONING_FORMATS = ("auto", "deepseek", "none")
 RESERVED_KWARGS = ("self", "messages", "tools", "add_generation_prompt")
 
@@ -27,18 +26,21 @@ class ChatPrompt:
 
     def render(self, template) -> str:
         """The prompt. A trailing assistant message is left open, to be continued. ApiError 400 from the template."""
-        from runtime.text import TextError
+        from runtime.text.errors import TextError, Unusable
 
         messages, tail = self.messages, ""
         if messages[-1]["role"] == "assistant" and not messages[-1].get("tool_calls") and self.add_generation_prompt:
             tail = messages[-1]["content"]
+            tail = tail if isinstance(tail, str) else "\n".join(part["text"] for part in tail)
             messages = messages[:-1]
         try:
             text = template.render(
                 messages, tools=self.tools, add_generation_prompt=self.add_generation_prompt, **self.kwargs
             )
+        except Unusable as error:  # it took too long or too much memory
+            raise ApiError(500, str(error)) from None
         except TextError as error:
-            raise ApiError(400, f"the chat template refused the messages: {error}", "messages") from None
+            raise ApiError(400, str(error), "messages") from None
         if tail and opens_thinking(text):
             message = "the template opens <think> and the last message is the assistant's: set enable_thinking to false"
             raise ApiError(400, message, "messages")
@@ -75,7 +77,9 @@ def _message(entry: Fields) -> dict:
         raise entry.missing("role", f"one of {', '.join(ROLES)}")
     if role not in ROLES:
         raise ApiError(400, f"'{entry.at}role' must be one of {', '.join(ROLES)}, not {role!r}", entry.at + "role")
-    message = {"role": ROLES[role], "content": _content(entry)}
+    if "content" not in entry and role != "assistant":
+        raise entry.missing("content", "a string or an array of text parts")
+    message = {"role": role, "content": _content(entry)}
     for name in ("name", "tool_call_id", "reasoning_content"):
         value = entry.string(name, None)
         if value is not None:
@@ -83,48 +87,33 @@ def _message(entry: Fields) -> dict:
     calls = [_past_call(call) for call in entry.objects("tool_calls")]
     if calls:
         message["tool_calls"] = calls
-    if "content" not in entry and role != "assistant":
-        raise entry.missing("content", "a string or an array of text parts")
     return message
 
 
-def _content(entry: Fields) -> str:
+def _content(entry: Fields) -> str | list[dict]:
     value = entry.one_of("content", (str, list), "a string or an array of text parts")
     if not isinstance(value, list):
         return value or ""
-    texts = []
     for part in entry.objects("content"):
         kind = part.string("type", None)
         if kind != "text":
             raise ApiError(501, f"'{part.at}type' is {kind!r}: this server reads text parts only", part.at + "type")
-        text = part.string("text", None)
-        if text is None:
+        if part.string("text", None) is None:
             raise part.missing("text", "a string")
-        texts.append(text)
-    return "\n".join(texts)
+    return value
 
 
 def _past_call(call: Fields) -> dict:
-    """A tool call of an earlier turn. Templates print `arguments` with tojson, so a JSON text becomes its object."""
+    """A tool call of an earlier turn."""
+    call.string("id", None)
     function = call.object("function")
     if function is None:
         raise call.missing("function", "an object with name and arguments")
     inner = Fields(function, call.at + "function.")
-    name = inner.string("name", None)
-    if name is None:
+    if inner.string("name", None) is None:
         raise inner.missing("name", "a string")
-    arguments = inner.one_of("arguments", (str, dict), "a JSON text or an object")
-    if isinstance(arguments, str):
-        try:
-            parsed = json.loads(arguments or "{}")
-        except (ValueError, RecursionError):
-            parsed = None
-        arguments = parsed if isinstance(parsed, dict) else arguments
-    return {
-        "id": call.string("id", ""),
-        "type": "function",
-        "function": {"name": name, "arguments": {} if arguments is None else arguments},
-    }
+    inner.one_of("arguments", (str, dict), "a JSON text or an object")
+    return call.data
 
 
 def _tool(entry: Fields) -> dict:

@@ -37,12 +37,6 @@ def encode_parts(tokenizer, parts: list[str | int], add_special: bool = True, pa
     return ids
 
 
-def encode_rendered(tokenizer, text: str) -> list[int]:
-    """Token ids of a rendered chat. A template may spell the BOS token that the tokenizer adds: never two of it."""
-    doubled = tokenizer.add_bos and tokenizer.bos is not None and text.startswith(tokenizer.token_text(tokenizer.bos))
-    return tokenizer.encode(text, parse_special=True, add_special=not doubled)
-
-
 def read_ids(fields: Fields, name: str, vocab_size: int) -> list[int]:
     """An array of token ids, each within the vocabulary."""
     ids = fields.array(name)

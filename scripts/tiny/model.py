@@ -31,14 +31,17 @@ class Config:
 
     def huggingface(self):
         """The same sizes as a transformers.Qwen3Config."""
-        from transformers import Qwen3Config
+        from transformers import Qwen3Config, __version__
 
+        rope = {"rope_parameters": {"rope_type": "default", "rope_theta": self.rope_base}}
+        if int(__version__.split(".")[0]) < 5:
+            rope = {"rope_theta": self.rope_base}
         return Qwen3Config(
             vocab_size=self.vocab, hidden_size=self.hidden, intermediate_size=self.feed_forward,
             num_hidden_layers=self.layers, num_attention_heads=self.heads, num_key_value_heads=self.kv_heads,
             head_dim=self.head_dim, max_position_embeddings=self.context, rms_norm_eps=self.epsilon,
-            rope_parameters={"rope_type": "default", "rope_theta": self.rope_base}, tie_word_embeddings=True,
-            attention_bias=False, use_sliding_window=False, hidden_act="silu")
+            tie_word_embeddings=True, attention_bias=False, **rope,
+            use_sliding_window=False, hidden_act="silu")
 
     def as_dict(self) -> dict:
         return asdict(self)

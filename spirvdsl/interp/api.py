@@ -18,14 +18,14 @@ from .places import memory_type
 from .values import make_const
 
 BATCH_LANES = 1 << 15  # numpy's cost per call is small against this many lanes, and a value still fits in cache
-BATCH_BYTES = 64 << 20  # of workgroup memory
+BATCH_BYTES = 256 << 20  # of workgroup memory, and as much of locals
 _programs: WeakKeyDictionary[Module, dict[bool, Program]] = WeakKeyDictionary()
 
 
 def interpret(
     module: Module, grid: int | tuple[int, ...], buffers: Mapping[str, np.ndarray], push: Mapping[str, object] | None = None,
     spec: Mapping[str, int | float | bool] | None = None, *, subgroup_size: int = 32, check: bool = True,
-    max_iterations: int = 1 << 22, batch_lanes: int = BATCH_LANES,
+    max_iterations: int = 1 << 20, batch_lanes: int = BATCH_LANES,
 ) -> None:
     """Runs `grid` workgroups of a verified module, writing into `buffers` (C-contiguous arrays by resource name; their
     bytes are taken as the declared element type, std430). `push` and `spec` give push members and specialisation
@@ -47,7 +47,8 @@ def interpret(
     shared = {i: size_of(memory_type(r.type)) for i, r in enumerate(module.resources) if r.kind == "workgroup"}
     attrs = {**_memory(module, program, buffers, push or {}), **_specs(module, spec or {})}
     threads = int(np.prod(module.workgroup_size))
-    batch = max(1, min(batch_lanes // threads, BATCH_BYTES // max(1, sum(shared.values()))))
+    groups = BATCH_BYTES // max(1, sum(shared.values())), BATCH_BYTES // max(1, program.local_bytes * threads)
+    batch = max(1, min(batch_lanes // threads, *groups))
     total = int(np.prod(sizes))
     with np.errstate(all="ignore"):
         for start in range(0, total, batch):
@@ -66,9 +67,13 @@ def _run(program: Program, machine: Machine) -> None:
         where = "" if fault.lane is None else f", in {machine.where(fault.lane)}"
         notes = tuple(f"called from {s.file}:{s.line}:{s.col + 1}" for s in spans[:-1][::-1])
         raise InterpError(fault.message + where, spans[-1] if spans else None, notes) from None
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
+        for s in _spans(program, error)[::-1]:
+            error.add_note(f"while interpreting {s.file}:{s.line}:{s.col + 1}")
+        raise
 
 
-def _spans(program: Program, fault: Fault) -> list[Span]:
+def _spans(program: Program, fault: BaseException) -> list[Span]:
     """The author's spans the fault passed through, outermost first."""
     spans, trace = [], fault.__traceback__
     while trace is not None:

@@ -12,10 +12,11 @@ import numpy as np
 
 from ..ir.nodes import Block, Function, Module, Node, Span, walk
 from ..ir.ops import OPS
+from ..lang.layout import size_of
 from . import lifetimes
 from .emit_ops import NAMESPACE, OpEmitter
 from .faults import InterpError
-from .places import plan_locals, suffix
+from .places import memory_type, plan_locals, suffix
 from .values import make_const
 
 _DEEPEST = 90  # Python reads at most 100 levels of indentation
@@ -36,6 +37,7 @@ class Program:
         self.functions = {fn: f"fn{i}_{fn.name}" for i, fn in enumerate(module.functions)}
         self.uses: dict[int, dict[str, np.dtype]] = {}
         self.stored: set[int] = set()
+        self.local_bytes = 0  # of all locals, per lane
         self.filename = f"<interpreter: {module.name}>"
         for fn in module.functions:
             FunctionEmitter(self, fn).run()
@@ -112,6 +114,7 @@ class FunctionEmitter(OpEmitter):
             if self.loop_returns:
                 self.line("rt = False")
             for local in self.locals.values():
+                self.program.local_bytes += size_of(memory_type(local.node.type.elem))
                 self.declare(local)
             self.block(self.fn.body, "function")
             self.line("return ret")

@@ -101,7 +101,8 @@ def st(old, new, m):
     if old.__class__ is not Partial:
         return merge(old, new, m)
     if new.__class__ is Partial:
-        return Partial(merge(old.value, new.value, m), join(minus(old.init, m), _both(new.init, m)), new.what)
+        value = new.value if old.value is None else merge(old.value, new.value, m)
+        return Partial(value, join(minus(old.init, m), _both(new.init, m)), new.what)
     if m is None:
         return new
     if old.init is False or old.init is m or old.value is None:

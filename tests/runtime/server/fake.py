@@ -59,6 +59,9 @@ class ChatML:
     def __init__(self):
         self.seen: list[dict] = []
 
+    def close(self):
+        pass
+
     def render(self, messages, tools=None, add_generation_prompt=True, **kwargs):
         self.seen.append({"messages": messages, "tools": tools, **kwargs})
         if any(message["content"] == "refuse" for message in messages):

@@ -19,8 +19,8 @@ QUICK = Settings(watch_s=0.05)
 class Live:
     """A server of its own on a free port, with the fakes behind it."""
 
-    def __init__(self, settings: Settings = QUICK, loading: bool = False, **engine):
-        self.tokenizer, self.template = ByteTokenizer(), ChatML()
+    def __init__(self, settings: Settings = QUICK, loading: bool = False, text=None, **engine):
+        self.tokenizer, self.template = text or (ByteTokenizer(), ChatML())
         self.engine = FakeEngine(self.tokenizer, **engine)
         self.app = create_app(None if loading else self.engine, self.tokenizer, self.template, settings)
         self.service = self.app.state.service
@@ -47,7 +47,7 @@ class Live:
 
     def says(self, text: str, end: str = "<|im_end|>"):
         """Make the engine answer this, one byte or tag a token."""
-        ids = self.tokenizer.encode(text) + ([self.tokenizer.id(end)] if end else [])
+        ids = self.tokenizer.encode(text + end)
         self.engine.script = lambda request: iter(ids)
 
     def says_tokens(self, *texts: str):

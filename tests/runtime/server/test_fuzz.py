@@ -8,7 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from runtime.gguf import open_gguf
+from runtime.server.launch import TINY_MODEL
 from runtime.server.unserved import UNSERVED
+from runtime.text import ChatTemplate, Tokenizer
 from tests.runtime.server.live import Live
 
 ROUTES = ("/v1/chat/completions", "/v1/completions", "/completion", "/tokenize", "/detokenize", "/apply-template")
@@ -48,7 +51,7 @@ def live():
         yield server
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(route=st.sampled_from(ROUTES), body=bodies)
 def test_json_bodies(live, route, body):
     check(live, route, json.dumps(body).encode())
@@ -58,6 +61,24 @@ def test_json_bodies(live, route, body):
 @given(route=st.sampled_from(ROUTES), body=st.one_of(st.binary(max_size=40), bodies.map(lambda b: json.dumps(b)[:-1].encode())))
 def test_broken_bodies(live, route, body):
     check(live, route, body)
+
+
+def test_message_bodies_through_a_real_template():
+    """The embedded model's own tokenizer and template; the engine stays a fake."""
+    with open_gguf(TINY_MODEL) as gguf:
+        tokenizer = Tokenizer.from_gguf(gguf)
+        template = ChatTemplate.from_gguf(gguf, tokenizer)
+
+    @settings(max_examples=30, deadline=None)
+    @given(body=bodies.filter(lambda body: "messages" in body))
+    def run(body):
+        check(real, "/v1/chat/completions", json.dumps(body).encode())
+
+    with Live(text=(tokenizer, template), n_ctx=4096) as real:
+        real.says("<tool_call>\n{}")
+        assert real.chat().json()["choices"][0]["message"]["content"] == "<tool_call>\n{}"
+        run()
+    template.close()
 
 
 def check(live: Live, route: str, body: bytes) -> None:

@@ -126,7 +126,7 @@ def test_tools_are_left_out_with_tool_choice_none(live, client):
     assert answer.choices[0].message.content.startswith("<tool_call>")
 
 
-def test_a_tool_conversation_reaches_the_template(live, client):
+def test_a_tool_conversation_reaches_the_template_as_it_is(live, client):
     live.says("3")
     call = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}
     messages = [
@@ -136,10 +136,8 @@ def test_a_tool_conversation_reaches_the_template(live, client):
         {"role": "tool", "tool_call_id": "c1", "content": "3"},
     ]
     client.chat.completions.create(model="any", messages=messages, tools=TOOLS)
-    seen = live.template.seen[-1]["messages"]
-    assert seen[0] == {"role": "system", "content": "Be\nbrief"}
-    assert seen[2]["tool_calls"][0]["function"] == {"name": "add", "arguments": {"a": 1}}
-    assert seen[2]["content"] == "" and seen[3] == {"role": "tool", "content": "3", "tool_call_id": "c1"}
+    messages[2]["content"] = ""
+    assert live.template.seen[-1]["messages"] == messages and live.template.seen[-1]["tools"] == TOOLS
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -131,10 +131,13 @@ def test_a_port_in_use():
         assert f"127.0.0.1:{port}" in one_line(process, 1)
 
 
-def test_a_missing_file_by_the_real_command():
-    command = [sys.executable, "-m", "runtime.serve", "/nonexistent/model.gguf", "--port", "0"]
+@pytest.mark.parametrize(
+    "options, said", [(["/nonexistent/model.gguf"], "/nonexistent/model.gguf"), (["-ngl", "3"], "the model has 6 layers")]
+)
+def test_the_real_command_on_what_it_cannot_serve(options, said):
+    command = [sys.executable, "-m", "runtime.serve", "--port", "0", *options]
     process = subprocess.Popen(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert "/nonexistent/model.gguf" in one_line(process, 1)
+    assert said in one_line(process, 1)
 
 
 @pytest.mark.parametrize("mode, said", [("refuse", "served: qwen2, qwen3"), ("broken", "VK_ERROR_DEVICE_LOST")])

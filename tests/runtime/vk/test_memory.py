@@ -16,7 +16,7 @@ from runtime.vk.memory import ALIGNMENT, CACHED, DEVICE_LOCAL, HOST, LARGE_BYTES
 PROTECTED = 0x20
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.lists(st.tuples(st.integers(1, 300), st.sampled_from([1, 4, 16, 256]), st.booleans()), max_size=60))
 def test_taken_ranges_never_overlap_and_all_come_back(requests):
     free, taken = FreeList(4096), []
