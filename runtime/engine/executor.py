@@ -8,6 +8,7 @@ activations happens here.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,6 +54,7 @@ class Executor:
         self._scratch()
         self.pages = Pages(plan.pages)
         self._steps: OrderedDict[Form, Commands] = OrderedDict()
+        self.fed = 0  # tokens of the newest prefill that were submitted
         self.last = 0  # timeline value of the newest submit
 
     def _cache_buffers(self) -> None:
@@ -127,13 +129,17 @@ class Executor:
         return self.names[name]
 
     # running
-    def prefill(self, tokens: list[int], start: int, table: int, slot: int, head: str = "last", pick: str = "none") -> None:
+    def prefill(self, tokens: list[int], start: int, table: int, slot: int, head: str = "last", pick: str = "none",
+                stop: Callable[[], bool] = lambda: False) -> None:
         """Feed tokens at positions start.. in windows. head and pick apply to the last window ("all": to every window).
 
-        Submits without waiting for the result; `wait()` does.
+        Submits without waiting for the result; `wait()` does. `stop` is asked before each window; `fed` counts the tokens
+        that were given to the device.
         """
-        window = self.plan.window
+        window, self.fed = self.plan.window, 0
         for at in range(0, len(tokens), window):
+            if at and stop():
+                return
             part = tokens[at: at + window]
             rows = np.zeros(len(part), ROW)
             rows["token"], rows["position"], rows["table"], rows["slot"] = part, np.arange(start + at, start + at + len(part)), table, slot
@@ -141,6 +147,7 @@ class Executor:
             self.device.upload(self._buffers["rows"], SLOTS * ROW.itemsize, rows)
             form = Form(len(part), False, head if final or head == "all" else "none", pick if final else "none")
             self.last = self.device.submit(self.step(form))
+            self.fed += len(part)
 
     def decode(self, rows: int = 1, pick: str = "greedy") -> int:
         """Submit one step of the first `rows` slots, which reads and writes its row records on the device."""

@@ -85,6 +85,8 @@ def _tokenizer(reader: gguf.GGUFReader) -> Tokenizer:
 
 
 def load(path: Path) -> Reference:
+    """The class with the file's weights. One thread: the matrices are too small to share."""
+    torch.set_num_threads(1)
     reader = gguf.GGUFReader(path)
     tokenizer = _tokenizer(reader)
     model = Qwen3ForCausalLM(_config(reader).huggingface()).float().eval()
