@@ -19,39 +19,21 @@ from spirvdsl import (
     atomic_add,
     barrier,
     f32,
-    f32x4,  # noqa: F401 named in the annotation of Descent.logits
+    f32x4,  # noqa: F401 named in the annotation of Candidates.logits
     group_id,
     local_index,
-    log,
     max,
     min,
     select,
     shared,
-    static_range,
     struct,
     u32,
     u32x2,
-    workgroup_max,
 )
 
 from .rows import Row
-from .sample_descent import (
-    COUNT,
-    FLOOR,
-    FOUND,
-    KEPT,
-    LIST,
-    NONE,
-    TOKEN,
-    Descent,
-    accumulate,
-    highs,
-    locate,
-    lows,
-    notes,
-    sum_at,
-)
-from .sample_maths import add_atomically, beyond, logit_of, order, philox, reach, weight, wide_add
+from .sample_maths import add_atomically, goal, order, philox, weight, wide_add
+from .sample_row import COUNT, DRAW, FLOOR, FOUND, NONE, REACHING, TOKEN, TOP, TOP_P, Candidates, fraction, least, notes
 
 RING = 4096  # token ids kept for the host, per slot
 PIECE = 4096  # logits one workgroup of Argmax looks at
@@ -155,18 +137,13 @@ class Greedy(Kernel):
             advance(self.rows_of, self.state, self.ring, self.source + group_id.x, self.target + group_id.x, tokens[0])
 
 
-def pairs():
-    """The candidates in workgroup memory, (key, id)."""
-    return shared(u32x2, LIST)
-
-
-class Sample(Descent):
+class Sample(Candidates):
     """The token drawn from row t of the logits follows rows[source + t]; rows[target + t] gets it. Grid (T).
 
     logits: [T, vocab], vocab <= 262144. The parameters are those of the row's slot: top_k 0 or >= vocab, top_p >= 1 and min_p <= 0
-    switch a filter off, temperature <= 0 (or below the smallest normal f32) takes the best token. Candidates are in the order
-    (logit descending, id ascending); the draw is the first whose cumulative probability exceeds Philox(seed, position of the
-    token drawn) / 2^32. Two passes over the row suffice when at least THREADS / 2 candidates decide, else see Descent.
+    switch a filter off; temperature <= 0 (or below the smallest normal f32, or NaN) takes the best token. Candidates are in the
+    order (logit descending, id ascending); the draw is the first whose cumulative probability exceeds Philox(seed, position of
+    the token drawn) / 2^32. Two passes over the row where at most THREADS / 2 candidates decide, else see sample_row.py.
     """
 
     rows_of: InOut[Row]
@@ -178,184 +155,137 @@ class Sample(Descent):
     def main(self):
         row = self.rows_of[self.source + group_id.x]
         want = self.state[row.slot]
-        best = [u32(0), u32(NONE)]
-        self.walk(self.keep_best, best)
-        top = workgroup_max(best[0])
+        if not want.temperature >= COLDEST:
+            want = SlotState(1.0, 1.0, 0.0, 1, 0, 0, 0, 0)
         note = notes()
-        if want.temperature >= COLDEST and top > 0:
-            self.draw(want, best[0], top, philox(row.position + 1, want.seed_low, want.seed_high))
-        else:
-            first = NONE - workgroup_max(select(best[0] == top, NONE - best[1], u32(0)))
-            if local_index == 0:
-                note[TOKEN] = select(top > 0, first, u32(0))
+        cut = want.top_k > 0 and want.top_k < self.vocab
+        self.find_floor(min(want.top_k, self.THREADS // 2) if cut else u32(self.THREADS // 2))
+        top = note[TOP]
+        if top > 0:
+            word = philox(row.position + 1, want.seed_low, want.seed_high)
+            self.draw_from_list(want, cut, top, word)
+            if note[TOKEN] == NONE:
+                self.draw_from_row(want, cut, top, word)
         barrier()
         if local_index == 0:
             advance(self.rows_of, self.state, self.ring, self.source + group_id.x, self.target + group_id.x, note[TOKEN])
 
-    def keep_best(self, best, key, token):
-        if key > best[0]:
-            best[0] = key
-            best[1] = token
-
-    def draw(self, want, mine, top, word):
-        """note[TOKEN] = the draw. mine: largest key of this lane, top: of the row; word: the random word."""
-        note, half = notes(), self.THREADS // 2
-        cut = want.top_k > 0 and want.top_k < self.vocab
-        floor = self.floor(mine, min(want.top_k, half) if cut else u32(half))
-        plain, hot = self.gather(want, cut, floor, top)
-        count = note[COUNT]
-        everything = floor == 1  # no valid token is missing in the list
-        if count <= LIST and (everything or not cut or want.top_k <= half):
-            self.sort(count)
-            n = min(count, want.top_k) if cut else count
-            self.draw_from_list(want, top, word, n, not cut and not everything, plain, hot)
-        if note[TOKEN] == NONE:
-            self.draw_from_row(want, cut, top, word)
-
-    def floor(self, mine, need):
-        """The need-th largest of the lanes' largest keys: so many tokens at least are not below it, and rarely many more."""
-        note = notes()
-        lows()[local_index] = mine
-        if local_index == 0:
-            note[COUNT] = 0
-            note[TOKEN] = NONE
+    def find_floor(self, need):
+        """note[TOP] = the largest key; note[FLOOR] = the need-th largest of the lanes' largest keys, or 1: need tokens at least are
+        not below it, if so many are valid, and rarely many more. note[TOKEN] = 0 if none is valid, else NONE."""
+        note, best = notes(), [u32(0)]
+        self.walk(self.keep_best, best)
+        mine = best[0]
+        self.lows()[local_index] = mine
         barrier()
         rank = u32(0)
-        for j in range(self.THREADS):
-            other = lows()[j]
+        for j in range(min(self.vocab, self.THREADS)):
+            other = self.lows()[j]
             rank += select(other > mine or (other == mine and j < local_index), u32(1), u32(0))
         if rank == need - 1:
             note[FLOOR] = max(mine, 1)
+        if rank == 0:
+            note[TOP] = mine
+            note[TOKEN] = select(mine > 0, u32(NONE), u32(0))
+            note[COUNT] = 0
+            note[FOUND] = NONE
         barrier()
-        return note[FLOOR]
 
-    def gather(self, want, cut, floor, top):
-        """Lists the tokens not below floor, in any order; note[COUNT] may pass LIST. Returns the sums of all weights at
-        temperature 1 and at the slot's temperature; they mean nothing when top_k cuts."""
-        plain, hot = [u32x2(0)], [u32x2(0)]
-        if local_index < 2:
-            lows()[local_index] = 0
-            highs()[local_index] = 0
-        if cut:
-            self.walk(self.list_one, (floor,))
-        else:
-            self.walk(self.list_and_weigh, (floor, top, want.temperature, plain, hot))
+    def keep_best(self, best, key, token):
+        best[0] = max(best[0], key)
+
+    def pairs(self):
+        """The candidates in workgroup memory, (key, id)."""
+        return shared(u32x2, self.THREADS)
+
+    def draw_from_list(self, want, cut, top, word):
+        """note[TOKEN] = the draw, unless that depends on more tokens than the list has."""
+        note, floor = notes(), notes()[FLOOR]
+        # one sum over the whole row may be wanted: to compare with top_p or, without any filter, to draw from
+        unfiltered = not (want.top_p < 1.0 or want.min_p > 0.0)
+        whole = self.gather(cut, floor, top, want.temperature if unfiltered else f32(1.0))
+        count = note[COUNT]
+        complete = floor == 1  # no valid token is missing in the list
+        if count <= self.THREADS and (complete or not cut or want.top_k <= self.THREADS // 2):
+            self.sort(count)
+            n = min(count, want.top_k) if cut else count
+            self.draw_from_sorted(want, top, word, n, cut or complete, unfiltered, whole)
+        barrier()
+
+    def gather(self, cut, floor, top, temperature):
+        """Lists the tokens not below floor, in any order; note[COUNT] may pass the length of the list. Returns the sum of all
+        weights; it means nothing when top_k cuts."""
+        self.put_sum(u32x2(0))
+        whole = [u32x2(0)]
+        self.walk(self.take, (cut, floor, top, temperature, whole))
         barrier()
         if not cut:
-            add_atomically(lows(), highs(), 0, plain[0])
-            add_atomically(lows(), highs(), 1, hot[0])
+            add_atomically(self.lows(), self.highs(), 0, whole[0])
         barrier()
-        totals = sum_at(0), sum_at(1)
-        barrier()
-        return totals
+        return self.sum_at(0)
 
-    def list_one(self, state, key, token):
-        if key >= state[0]:
+    def take(self, state, key, token):
+        cut, floor, top, temperature, whole = state
+        if key >= floor:
             at = atomic_add(notes()[COUNT], 1)
-            if at < LIST:
-                pairs()[at] = u32x2(key, token)
-
-    def list_and_weigh(self, state, key, token):
-        _, top, temperature, plain, hot = state
-        self.list_one(state, key, token)
-        plain[0] = wide_add(plain[0], weight(key, top, f32(1.0)))
-        hot[0] = wide_add(hot[0], weight(key, top, temperature))
+            if at < self.THREADS:
+                self.pairs()[at] = u32x2(key, token)
+        if not cut:
+            whole[0] = wide_add(whole[0], weight(key, top, temperature))
 
     def sort(self, count):
         """Candidates in order: each moves to the number of those before it."""
-        slots = self.slots()
-        own = [u32x2(0) for _ in slots]
-        rank = [u32(0) for _ in slots]
-        for e in slots:
-            i = local_index + e * self.THREADS
-            if i < count:
-                own[e] = pairs()[i]
-                for j in range(count):
-                    other = pairs()[j]
-                    rank[e] += select(better(own[e].x, own[e].y, other.x, other.y), u32(1), u32(0))
+        own, rank = u32x2(0), u32(0)
+        if local_index < count:
+            own = self.pairs()[local_index]
+            for j in range(count):
+                other = self.pairs()[j]
+                rank += select(better(own.x, own.y, other.x, other.y), u32(1), u32(0))
         barrier()
-        for e in slots:
-            if local_index + e * self.THREADS < count:
-                pairs()[rank[e]] = own[e]
+        if local_index < count:
+            self.pairs()[rank] = own
         barrier()
 
-    def slots(self):
-        """A lane's share of the list: entries local_index + e * THREADS."""
-        return static_range(LIST // self.THREADS)
+    def draw_from_sorted(self, want, top, word, n, closed, unfiltered, whole):
+        """closed: the n candidates of the list are all that there are, else the row goes on and `whole` is its sum."""
+        note = notes()
+        kept = self.count_reaching(least(top, want.min_p), n)
+        inside = closed or kept < n  # what is kept ends inside the list
+        for stage in range(TOP_P, DRAW + 1):
+            draws = stage == DRAW
+            if (draws and (inside or unfiltered)) or (not draws and want.top_p < 1.0):
+                last = select(draws, kept, n)
+                self.weigh(last, top, select(draws, want.temperature, f32(1.0)))
+                total = whole
+                if (draws and inside) or closed:
+                    total = self.sum_at(last - 1)
+                self.locate(last, goal(total, select(draws, word, fraction(want.top_p)), draws))
+                found = note[FOUND]
+                barrier()
+                if local_index == 0:
+                    note[FOUND] = NONE
+                    if draws and found != NONE:
+                        note[TOKEN] = self.pairs()[found].y
+                barrier()
+                if found != NONE:
+                    kept = min(kept, found + 1)
+                    inside = True
 
-    def draw_from_list(self, want, top, word, n, open_end, plain, hot):
-        """Sets note[TOKEN] unless what is kept ends beyond the n candidates of the list. open_end: the row goes on after them,
-        and plain, hot are its sums."""
-        note, kept, inside = notes(), n, not open_end
-        if want.top_p < 1.0:
-            self.weigh_list(n, top, f32(1.0))
-            total = plain if open_end else sum_at(n - 1)
-            locate(n, reach(total, fraction(want.top_p)), self.THREADS)
-            if note[FOUND] != NONE:
-                kept = note[FOUND] + 1
-                inside = True
-            barrier()
-        if want.min_p > 0.0:
-            reaching = self.count_reaching(least(top, want.min_p), kept)
-            if reaching < kept:
-                kept = reaching
-                inside = True
-        if inside or not (want.top_p < 1.0 or want.min_p > 0.0):
-            self.weigh_list(kept, top, want.temperature)
-            total = sum_at(kept - 1) if inside else hot
-            locate(kept, beyond(total, word), self.THREADS)
-            if local_index == 0 and note[FOUND] != NONE:
-                note[TOKEN] = pairs()[note[FOUND]].y
-        barrier()
-
-    def weigh_list(self, n, top, temperature):
+    def weigh(self, n, top, temperature):
         """Running sums of the weights of the first n candidates."""
-        for e in self.slots():
-            i = local_index + e * self.THREADS
-            if i < n:
-                w = weight(pairs()[i].x, top, temperature)
-                lows()[i] = w.x
-                highs()[i] = w.y
+        if local_index < n:
+            self.put_sum(weight(self.pairs()[local_index].x, top, temperature))
         barrier()
-        accumulate(n, self.THREADS)
+        self.accumulate(n)
 
     def count_reaching(self, key, n):
-        """How many of the first n candidates are not below key; the first one never is."""
+        """How many of the first n candidates are not below key, which the first never is."""
         note = notes()
-        for e in self.slots():
-            i = local_index + e * self.THREADS
-            if i < n:
-                following = u32(0)
-                if i + 1 < n:
-                    following = pairs()[i + 1].x
-                if pairs()[i].x >= key and following < key:
-                    note[KEPT] = i + 1
+        if local_index < n:
+            following = u32(0)
+            if local_index + 1 < n:
+                following = self.pairs()[local_index + 1].x
+            if self.pairs()[local_index].x >= key and following < key:
+                note[REACHING] = local_index + 1
         barrier()
-        count = note[KEPT]
-        barrier()
-        return count
-
-    def draw_from_row(self, want, cut, top, word):
-        """The same without a list: three borders, each four passes over the row."""
-        border, ties = u32(0), u32(0)
-        if cut:
-            border, ties = self.descend("count", border, ties, top, want.temperature, want.top_k)
-        if want.top_p < 1.0:
-            border, ties = self.descend("reach", border, ties, top, f32(1.0), fraction(want.top_p))
-        if want.min_p > 0.0:
-            below = least(top, want.min_p) - 1
-            if below >= border:
-                border = below
-                ties = u32(0)
-        key, n = self.descend("pass", border, ties, top, want.temperature, word)
-        self.nth(key, n)
-
-
-def fraction(p):
-    """p < 1 in units of 2^-32; 0 for negative p."""
-    return u32(max(p, 0.0) * 4294967296.0)
-
-
-def least(top, min_p):
-    """The smallest key that min_p keeps, never 0 and never above the largest."""
-    return max(min(order(logit_of(top) + log(min(min_p, 1.0))), top), 1)
+        return note[REACHING]

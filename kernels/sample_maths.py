@@ -6,7 +6,7 @@ order lanes add: no draw depends on timing, on the subgroup size or on the numbe
 
 from __future__ import annotations
 
-from spirvdsl import atomic_add, bitcast, exp, f32, max, min, select, static_range, u32, u32x2
+from spirvdsl import atomic_add, bitcast, exp, f32, max, min, select, u32, u32x2
 
 LARGEST = 0x7F7FFFFF  # bits of the largest finite f32
 ZERO_KEY = 0x80000000
@@ -60,17 +60,12 @@ def times(a, n):
     return u32x2(low.x, low.y + a.y * n)
 
 
-def reach(total, fraction):
-    """The least sum that is at least total * fraction / 2^32 and not 0."""
+def goal(total, fraction, exceed):
+    """The least sum above 0 that reaches total * fraction / 2^32 or, where the bool `exceed` says so, exceeds it."""
     low, high = product(total.x, fraction), product(total.y, fraction)
-    value = wide_add(wide_add(high, u32x2(low.y, u32(0))), u32x2(select(low.x > 0, u32(1), u32(0)), u32(0)))
-    return u32x2(select(value.x == 0 and value.y == 0, u32(1), value.x), value.y)
-
-
-def beyond(total, fraction):
-    """The least sum that is more than total * fraction / 2^32."""
-    low, high = product(total.x, fraction), product(total.y, fraction)
-    return wide_add(wide_add(high, u32x2(low.y, u32(0))), u32x2(1, 0))
+    floor = wide_add(high, u32x2(low.y, u32(0)))
+    exact = low.x == 0 and (floor.x | floor.y) != 0
+    return wide_add(floor, u32x2(select(exact and not exceed, u32(0), u32(1)), u32(0)))
 
 
 def add_atomically(lows, highs, at, w):
@@ -96,7 +91,7 @@ def philox(counter, key_low, key_high):
     """First word of Philox4x32-10 of counter (counter, 0, 0, 0): Salmon et al., "Parallel random numbers: as easy as 1, 2, 3"
     (SC 2011)."""
     a, b, c, d = counter, u32(0), u32(0), u32(0)
-    for _ in static_range(10):
+    for _ in range(10):
         first, second = product(a, u32(PHILOX_MULTIPLIERS[0])), product(c, u32(PHILOX_MULTIPLIERS[1]))
         a, b, c, d = second.y ^ b ^ key_low, second.x, first.y ^ d ^ key_high, first.x
         key_low, key_high = key_low + PHILOX_WEYL[0], key_high + PHILOX_WEYL[1]

@@ -87,7 +87,7 @@ class Executor:
         """The recorded commands of a form; recorded at its first use."""
         commands = self._steps.get(form)
         if commands is None:
-            commands = self._steps[form] = self._record(form)
+            commands = self._steps[form] = self.record(form)
             prefill = [f for f in self._steps if not f.decode]
             if len(prefill) > _KEPT:
                 del self._steps[prefill[0]]
@@ -110,10 +110,11 @@ class Executor:
                 Dispatch(Greedy.stamp(), {"best": "best", "rows_of": "rows", "state": "state", "ring": "ring"},
                          {"pieces": pieces, "source": source, "target": 0}, (rows, 1, 1), "pick")]
 
-    def _record(self, form: Form) -> Commands:
+    def record(self, form: Form, profile: bool = False) -> Commands:
+        """Bind the dispatches of a form to buffers and record them. profile: with a timestamp after each."""
         rows = self._buffers["rows"]
         view = rows.range(0, SLOTS * ROW.itemsize) if form.decode else rows.range(SLOTS * ROW.itemsize, rows.size - SLOTS * ROW.itemsize)
-        with self.device.commands(reusable=True) as commands:
+        with self.device.commands(reusable=True, profile=profile) as commands:
             for d in self.dispatches(form):
                 compiled = d.kernel.compile()
                 pipe = self.device.pipeline(compiled)

@@ -95,18 +95,21 @@ def _config(file: GGUFFile, arch: str) -> Config:
     n_embd, n_head = key("embedding_length", int), key("attention.head_count", int)
     head_dim = key("attention.key_length", int, max(1, n_embd // n_head))
     n_layer, ctx = key("block_count", int), key("context_length", int)
+    if n_layer > len(file.tensors):  # before anything is made for every layer
+        raise ModelError(f"{file.path}: {arch}.block_count is {n_layer} and the file has {len(file.tensors)} tensors; convert the model again")
     embedding = file.tensor("token_embd.weight")
     if len(embedding.shape) != 2:
         raise ModelError(f"{file.path}: token_embd.weight has shape {tuple(embedding.shape)}, a matrix is needed")
     if f"{arch}.nextn_predict_layers" in file.metadata and key("nextn_predict_layers", int, 0, 0):
         raise ModelError(f"{file.path}: next-token-prediction layers are not served for {arch}; use a file without them")
+    factor = key("rope.scaling.factor", float, float(key("rope.scale_linear", float, 0.0, 0)), 0)  # scale_linear: files of 2023
     config = Config(
         arch, n_layer, n_embd, key("feed_forward_length", int), n_head, key("attention.head_count_kv", int, n_head), head_dim,
         key("rope.dimension_count", int, head_dim), float(key("attention.layer_norm_rms_epsilon", float, None, 0)), ctx, embedding.shape[0],
-        "output.weight" not in file.tensors, float(key("rope.freq_base", float, 10000.0)),
-        key("rope.scaling.type", str, "none" if not file.get(f"{arch}.rope.scaling.factor") else "linear"), float(key("rope.scaling.factor", float, 0.0, 0)),
+        "output.weight" not in file.tensors, float(key("rope.freq_base", float, 10000.0, 1.001)),
+        key("rope.scaling.type", str, "linear" if factor else "none"), float(factor),
         key("rope.scaling.original_context_length", int, ctx), float(key("rope.scaling.attn_factor", float, 1.0, 0)),
-        float(key("rope.scaling.yarn_beta_fast", float, 32.0, 0)), float(key("rope.scaling.yarn_beta_slow", float, 1.0, 0)),
+        float(key("rope.scaling.yarn_beta_fast", float, 32.0, 1e-3)), float(key("rope.scaling.yarn_beta_slow", float, 1.0, 1e-3)),
         float(key("rope.scaling.yarn_ext_factor", float, -1.0, -1)))
     _check_config(file, config)
     return config
@@ -123,6 +126,8 @@ def _check_config(file: GGUFFile, c: Config) -> None:
     value_length = file.get(f"{c.arch}.attention.value_length", c.head_dim, int)
     if value_length != c.head_dim:
         raise ModelError(f"{where} has value heads of {value_length} and key heads of {c.head_dim} channels; they must be equal")
+    if file.get(f"{c.arch}.rope.scaling.yarn_log_multiplier", 0.0, float):
+        raise ModelError(f"{where}.rope.scaling.yarn_log_multiplier is not served; leaving it out would change the answers")
     if c.rope_type not in ("none", "linear", "yarn"):
         raise ModelError(f"{where}.rope.scaling.type is {c.rope_type!r}; none, linear and yarn are served")
 

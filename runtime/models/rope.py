@@ -14,8 +14,14 @@ from .config import Config
 
 def rope_table(c: Config, positions: int) -> np.ndarray:
     """f32 [positions, n_rot / 2, 2]: (cos, sin), already times YaRN's magnitude."""
-    half = c.n_rot // 2
-    inverse = c.rope_base ** (-2.0 * np.arange(half) / c.n_rot)
+    inverse, magnitude = frequencies(c)
+    angle = np.arange(positions)[:, None] * inverse[None, :]
+    return (np.stack([np.cos(angle), np.sin(angle)], axis=-1) * magnitude).astype(np.float32)
+
+
+def frequencies(c: Config) -> tuple[np.ndarray, float]:
+    """f64 [n_rot / 2], radians a position of every pair with the scaling applied, and the factor of cos and sin."""
+    inverse = c.rope_base ** (-2.0 * np.arange(c.n_rot // 2) / c.n_rot)
     magnitude = c.rope_attn_factor
     if c.rope_type == "linear" and c.rope_factor:
         inverse = inverse / c.rope_factor
@@ -25,8 +31,7 @@ def rope_table(c: Config, positions: int) -> np.ndarray:
         inverse = inverse / c.rope_factor * (1.0 - ramp) + inverse * ramp
         if ext:
             magnitude *= 1.0 + 0.1 * math.log(c.rope_factor)
-    angle = np.arange(positions)[:, None] * inverse[None, :]
-    return (np.stack([np.cos(angle), np.sin(angle)], axis=-1) * magnitude).astype(np.float32)
+    return inverse, magnitude
 
 
 def _ramp(c: Config) -> np.ndarray:

@@ -90,7 +90,7 @@ class Lowering:
         op = ops[0]
         arms = self._consumers(op.out, at + 1)
         last_only = self._is_final(at) and not self.all_logits
-        kernel = RmsNorm[("scalar" in arms), ("int" in arms), self.ql]
+        kernel = RmsNorm.stamp(F32="scalar" in arms, Q8="int" in arms, QL=self.ql, THREADS=32 if self.caps.is_cpu else 256)
         self._add(kernel, {"x": "x", "weight": op.weight, "y": "h", "yq": "hq", "ys": "hs"},
                   {"dim": self.c.n_embd, "blocks": padded(self.c.n_embd) // 32, "row0": self.t - 1 if last_only and not self.decode else 0, "eps": self.c.eps},
                   (1 if last_only and not self.decode else self.t, 1, 1), "norm")

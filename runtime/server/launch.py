@@ -98,18 +98,32 @@ class Loaded:
 
 
 def open_model(args: argparse.Namespace, path: Path, progress) -> Loaded:
-    """Tokenizer first, it is quick to fail; then the engine. Raises GGUFError, TextError, VulkanError, StartError."""
+    """Tokenizer first, it is quick to fail; the engine then loads while the template's process starts.
+
+    Raises GGUFError, TextError, ModelError, PlanError, VulkanError, StartError: one line each.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
     from runtime.gguf import open_gguf
     from runtime.text import ChatTemplate, Tokenizer
 
-    with open_gguf(path) as gguf:
+    with open_gguf(path) as gguf, ThreadPoolExecutor(1, "template") as pool:
         _refuse_few_layers(args.gpu_layers, gguf)
         tokenizer = Tokenizer.from_gguf(gguf)
-        template = ChatTemplate.from_gguf(gguf, tokenizer)
+        template = pool.submit(ChatTemplate.from_gguf, gguf, tokenizer)
+        engine = _open_engine(args, path, progress)
+        try:
+            return Loaded(engine, tokenizer, template.result())
+        except BaseException:
+            engine.close()
+            raise
+
+
+def _open_engine(args: argparse.Namespace, path: Path, progress):
     from runtime.engine.engine import Engine
 
     device = int(args.device) if args.device is not None and args.device.isdecimal() else args.device
-    engine = Engine.open(
+    return Engine.open(
         path,
         ctx=args.ctx or None,
         kv=args.kv,
@@ -118,7 +132,6 @@ def open_model(args: argparse.Namespace, path: Path, progress) -> Loaded:
         max_alloc_mib=args.max_alloc_mib,
         progress=progress,
     )
-    return Loaded(engine, tokenizer, template)
 
 
 @contextlib.contextmanager

@@ -109,6 +109,7 @@ class Service:
             request.check(engine.n_ctx, engine.vocab_size)
             stream = engine.submit(request)
         except RequestError as error:
+            self.check()  # an engine that has just died refuses too, and that is not the client's fault
             raise from_request_error(error) from None
         self._live.add(stream)
         return Run(stream, Detokenizer(self.tokenizer), params, engine)

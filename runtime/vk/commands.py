@@ -198,7 +198,7 @@ class Commands:
         self._counters.cmd_calls += self._timestamps.write(self._buffer, label)
 
     def barrier(self) -> None:
-        """Order everything before against everything after, for accesses that no binding declares (device addresses)."""
+        """Order everything before against everything after, for accesses by device address, which no binding names."""
         self._need_recording()
         self._emit(BARRIERS[hazards.FULL])
         self._hazards.cleared(hazards.FULL)

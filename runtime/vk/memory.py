@@ -131,8 +131,8 @@ class Memory:
         else:
             found = choose_type(self._flags, type_bits, DEVICE_LOCAL, 0, HOST)
         if found is None:
-            raise VulkanError(f"device {self._core.caps.name} has no {'host-visible' if host else 'device-local'} memory"
-                              " type for buffers: update its driver")
+            raise VulkanError(f"device {self._core.caps.name} has no {'host-visible' if host else 'device-local'} "
+                              "memory type for buffers: update its driver")
         return found
 
     def _new_block(self, size: int, type_index: int, mapped: bool) -> Block:

@@ -66,4 +66,5 @@ def pack_constant(kernel: str, name: str, kind: str, value) -> bytes:
     try:
         return struct.pack("<" + CODES[kind], value)
     except (struct.error, OverflowError):
-        raise VulkanError(f"kernel {kernel}: specialisation constant {name} cannot take {value!r}: it is {kind}") from None
+        raise VulkanError(f"kernel {kernel}: specialisation constant {name} cannot take {value!r}: it is "
+                          f"{kind}") from None

@@ -125,7 +125,8 @@ class Pipelines:
                 required = new("VkPipelineShaderStageRequiredSubgroupSizeCreateInfo",
                                requiredSubgroupSize=reflection.subgroup_size)
                 stage["pNext"] = ffi.cast("void *", required)
-                if core.caps.has("computeFullSubgroups") and reflection.workgroup_size[0] % reflection.subgroup_size == 0:
+                whole = reflection.workgroup_size[0] % reflection.subgroup_size == 0
+                if whole and core.caps.has("computeFullSubgroups"):
                     stage["flags"] = K.VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT
             specialisation = Specialisation(compiled, spec)
             stage["pSpecializationInfo"] = specialisation.info

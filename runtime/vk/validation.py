@@ -1,4 +1,4 @@
-"""Vulkan validation for tests: RUNTIME_VALIDATE=1 loads VK_LAYER_KHRONOS_validation with core and synchronization checks.
+"""Vulkan validation for tests: RUNTIME_VALIDATE=1 loads VK_LAYER_KHRONOS_validation with core and sync checks.
 
 The layer reads its settings from the environment when the instance is created. Two generations of the layer spell
 them differently (up to 1.3.2xx: VK_LAYER_ENABLES; later: VK_KHRONOS_VALIDATION_*), so both are set. Messages are

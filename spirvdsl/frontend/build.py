@@ -115,8 +115,8 @@ def build_class(stamp: Any, main: Callable, module: Module) -> Module:
     """A stamped kernel class: annotated members are resources (bases first), main() is the entry, methods are devirtualised."""
     source = source_of(main)
     interface = Interface(module, Builder(module.entry.body, module.span))
-    for name, annotation, default, span in stamp.members():
-        interface.declare(name, annotation, default, span)
+    for name, annotation, default in stamp.members():
+        interface.declare(name, annotation, default, module.span)
     interface.finish()
     me = SelfObject(stamp.cls, interface.names)
     first = source.node.args.args[0].arg if source.node.args.args else None

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any
 
+from .. import cache
 from ..compiled import CompiledKernel, Reflection
 from ..diagnostics import CompileError
 from ..ir.nodes import FloatControls, Module, Span
@@ -45,7 +46,7 @@ class Launchable:
     def ir(self) -> Module:
         """The typed IR after all passes. Raises CompileError, again at every later call."""
         if self._error is not None:
-            raise self._error
+            raise self._error.with_traceback(None)
         if self._ir is None:
             from ..ir.verify import verify
             from ..passes import run_passes
@@ -59,16 +60,21 @@ class Launchable:
         return self._ir
 
     def compile(self) -> CompiledKernel:
-        """SPIR-V and reflection, validated. Raises CompileError."""
+        """SPIR-V and reflection, validated; from the cache on disk where it has them. Raises CompileError, again at every later call."""
         if self._compiled is None:
-            from ..spirv import compile_module
-            module = self.ir()
-            try:
-                self._compiled = compile_module(module)
-            except CompileError as error:
-                self._error = error
-                raise
+            if self._error is not None:
+                raise self._error.with_traceback(None)
+            self._compiled = cache.compiled(self, self._compile)
         return self._compiled
+
+    def _compile(self) -> CompiledKernel:
+        from ..spirv import compile_module
+        module = self.ir()
+        try:
+            return compile_module(module)
+        except CompileError as error:
+            self._error = error
+            raise
 
     @property
     def reflection(self) -> Reflection:
@@ -213,7 +219,7 @@ class Stamp(Launchable):
             if not self._evaluate(text, "requires"):
                 shown = ", ".join(f"{n}={getattr(v, '__name__', v)}" for n, v in values.items())
                 raise CompileError("E0503", f"stamp {self.name} is not valid: {text} does not hold ({shown})", class_span(template))
-        self.signature = [n for n, a, _, _ in self.members() if a.kind != "spec"]
+        self.signature = [n for n, a, _ in self.members() if a.kind != "spec"]
 
     def _constants(self) -> dict[str, Any]:
         """Plain class attributes and parameters by name, the derived class winning: what strings may refer to."""
@@ -232,14 +238,13 @@ class Stamp(Launchable):
         except Exception as why:  # noqa: BLE001 whatever the text raises is the author's line
             raise CompileError("E0302", f"{self.template.__name__}: {what} {text!r}: {why}", class_span(self.template)) from None
 
-    def members(self) -> Iterator[tuple[str, Annotation, Any, Span]]:
-        """Resources in order, bases first: (name, annotation with a type, default, span)."""
-        span = class_span(self.template) or Span("<unknown>", 1, 0)
+    def members(self) -> Iterator[tuple[str, Annotation, Any]]:
+        """Resources in order, bases first: (name, annotation with a type, default)."""
         for name, annotation in _annotations(self.cls).items():
             annotation = self._evaluate(annotation, name)
             if not isinstance(annotation, Annotation) or annotation.kind == "param":
                 continue
-            yield name, Annotation(annotation.kind, self._evaluate(annotation.of, name)), getattr(self.template, name, None), span
+            yield name, Annotation(annotation.kind, self._evaluate(annotation.of, name)), getattr(self.template, name, None)
 
     def _build(self) -> Module:
         from ..frontend.build import build_class, start_module

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from functools import lru_cache
 
 from ..diagnostics import CompileError
 from ..ir.nodes import Span
@@ -11,6 +12,7 @@ from .layout import align_of
 from .types import Field, Struct, Type
 
 
+@lru_cache(maxsize=None)
 def class_span(cls: type) -> Span | None:
     """Where a class was written, or None (typed at a prompt)."""
     try:

@@ -1,4 +1,4 @@
-"""Small kernels in SPIR-V text, assembled by spirv-as, with hand-made reflection: the tests of runtime.vk need no compiler."""
+"""Small kernels in SPIR-V text, assembled by spirv-as, with hand-made reflection: no compiler needed."""
 
 from __future__ import annotations
 

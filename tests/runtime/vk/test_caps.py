@@ -17,8 +17,8 @@ PROBE = """
 from runtime.vk import Device
 with Device() as dev:
     c = dev.caps
-    print(c.subgroup_size, c.has("cooperativeMatrix"), len(c.coop_matrices), "VK_KHR_cooperative_matrix" in c.extensions,
-          c.api_version[0], c.is_cpu)
+    print(c.subgroup_size, c.has("cooperativeMatrix"), len(c.coop_matrices), 
+          "VK_KHR_cooperative_matrix" in c.extensions, c.api_version[0], c.is_cpu)
 """
 
 
@@ -114,5 +114,5 @@ def test_no_driver_is_one_line(tmp_path):
 def test_importing_runtime_loads_no_vulkan():
     code = "import sys, runtime; print('vulkan' in sys.modules, 'numpy' in sys.modules); from runtime import Device; " \
            "print(Device.__module__)"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.stdout.split() == ["False", "False", "runtime.vk.device"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -184,6 +186,24 @@ def test_counters_count_what_is_recorded(device):
         commands.dispatch(pipe, [data], {"n": N}, GROUPS)  # barrier, dispatch
         commands.dispatch(pipe, [data], {"n": 7}, GROUPS)  # barrier, push, dispatch
     assert device.counters.cmd_calls == before + 4 + 2 + 3 + 1  # and the barrier that ends every recording
+
+
+def test_another_layout_loses_sets_and_push_constants(device):
+    """The same push bytes are pushed again for a kernel of another layout: Vulkan has forgotten them."""
+    good = kernels.increment()
+    wider = replace(good, hash=good.hash + "wider", reflection=replace(
+        good.reflection, bindings=(*good.reflection.bindings, kernels.storage("unused", 5, "in", "u32"))))
+    one, other = device.pipeline(good), device.pipeline(wider)
+    data, more = device.array(np.zeros(N, np.uint32)), device.array(np.zeros(N, np.uint32))
+    with device.commands() as commands:
+        for pipe, bindings in ((one, [data]), (other, [data, more]), (one, [data])):
+            before = device.counters.cmd_calls
+            barriers = commands.barriers
+            commands.dispatch(pipe, bindings, {"n": N}, GROUPS)
+            # pipeline, set, push, dispatch
+            assert device.counters.cmd_calls - before == 4 + commands.barriers - barriers
+    run(device, commands)
+    assert (data.numpy() == 3).all()
 
 
 def test_submits_are_ordered_among_themselves(either):

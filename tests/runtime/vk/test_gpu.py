@@ -1,4 +1,4 @@
-"""On real hardware, by hand: `pytest -m gpu -s tests/runtime/vk/test_gpu.py`. Prints what it measures; bars are loose."""
+"""On real hardware, by hand: `pytest -m gpu -s tests/runtime/vk/test_gpu.py`. It prints what it measures."""
 
 from __future__ import annotations
 

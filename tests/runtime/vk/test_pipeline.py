@@ -169,8 +169,9 @@ from runtime.vk import Device
 from tests.runtime.vk import kernels
 with Device("navi31") as dev:
     first = dev.pipeline(kernels.saxpy())
+    files = [p.name for p in dev.pipelines.disk.folder.glob("*")]
     print(json.dumps({"name": dev.caps.name, "coop": len(dev.caps.coop_matrices), "units": dev.caps.compute_units,
-                      "statistics": first.statistics(), "files": [p.name for p in dev.pipelines.disk.folder.glob("*")]}))
+                      "statistics": first.statistics(), "files": files}))
 """
 
 

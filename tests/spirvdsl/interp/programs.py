@@ -18,7 +18,7 @@ def program(random: Random) -> Module:
     """A kernel of workgroups of 8 that reads `x` [LANES] and writes `out` [LANES * WORDS]."""
     kit = Kit()
     functions = []
-    for i in range(random.randrange(3)):
+    for i in range(random.randrange(4)):
         functions.append(_function(kit, random, f"f{i}", list(functions)))
     maker = _Maker(kit, random, functions, None)
     gid = kit.gid()
@@ -38,6 +38,8 @@ def _function(kit: Kit, random: Random, name: str, callees: list[Function]) -> F
         maker = _Maker(k, random, callees, u32)
         maker.values = [*params, k.u32(random.randrange(8))]
         maker.declare("t")
+        if random.random() < 0.5:
+            maker.guard()
         maker.statements(2, in_loop=False)
         if not k.block.terminated:
             k.return_(maker.value())
@@ -112,11 +114,22 @@ class _Maker:
         elif kind == 6 and depth:
             self.loop(depth)
         elif kind == 7 and in_loop:
+            if depth and r.random() < 0.8:  # mostly in some lanes only
+                then, other = k.if_(self.test())
+                with k.at(r.choice((then, other))):
+                    k.node(r.choice(("break", "continue")), None)
+                return
             k.node(r.choice(("break", "continue")), None)
-        elif kind == 8 and r.random() < 0.4:
+        elif kind == 8 and r.random() < (0.9 if self.result else 0.4):
             k.return_(self.value() if self.result else None)
         elif kind == 9 and self.out:
             self.out(r.randrange(WORDS), self.value())
+
+    def guard(self) -> None:
+        """A branch that returns, the other going on."""
+        blocks = self.k.if_(self.test())
+        with self.k.at(self.random.choice(blocks)):
+            self.k.return_(self.value())
 
     def loop(self, depth: int) -> None:
         k = self.k

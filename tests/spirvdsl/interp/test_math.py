@@ -103,6 +103,19 @@ def test_fma_rounds_once(s):
     assert np.any(got != a * b + c)
 
 
+@pytest.mark.parametrize("dtype, x, y, up", [
+    (np.float32, 1 + 2.0**-12, 1 + 2.0**-12, 1 + 2.0**-11 + 2.0**-23),
+    (np.float64, 1 + 2.0**-27, 1 + 2.0**-26, 1 + 2.0**-26 + 2.0**-27 + 2.0**-52),
+])  # fmt: skip
+def test_fma_sees_what_lies_beyond_a_tie(dtype, x, y, up):
+    """The product is half-way between two numbers; an addend far below decides, though no wider sum can hold it."""
+    a, b, c = (np.array([v] * 3, dtype) for v in (x, y, 0))
+    c[0], c[1] = 2.0**-100, -(2.0**-100)
+    below = up - float(np.finfo(dtype).eps)
+    even = below if int(below / np.finfo(dtype).eps) % 2 == 0 else up
+    assert fma(a, b, c).tolist() == [up, below, even]
+
+
 def test_vector_functions():
     rng = np.random.default_rng(25)
     a, b = (rng.standard_normal((16, 3)).astype(np.float32) for _ in range(2))

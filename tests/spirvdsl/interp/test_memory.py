@@ -90,6 +90,49 @@ def test_locals_indexed_at_run_time_and_by_component():
     np.testing.assert_array_equal(out, want)
 
 
+@pytest.mark.parametrize("lanes", [0, 2])
+def test_run_time_indexed_arrays_see_every_store(lanes):
+    """Reads by lane between stores at one index, stores by lane, and stores in some lanes."""
+    t = Vector(u32, lanes) if lanes else u32
+    k = Kit()
+    i = k.gid()
+
+    def whole(x):
+        return k.splat(x, lanes) if lanes else x
+
+    a = k.local(Array(t, 4), "a")
+    for n in range(4):
+        k.put(a, k.u32(n), whole(k.u32(n)))
+    mine, next_ = k.binary("and", i, k.u32(3)), k.binary("and", k.binary("add", i, k.u32(1)), k.u32(3))
+    seen = [k.at(a, mine)]
+    k.put(a, k.u32(2), whole(k.u32(20)))
+    seen.append(k.at(a, mine))
+    k.put(a, next_, whole(k.binary("add", i, k.u32(100))))
+    seen += [k.at(a, mine), k.at(a, next_), k.at(a, k.u32(2))]
+    k.put(a, k.u32(3), whole(k.u32(30)))
+    then, _ = k.if_(k.binary("lt", i, k.u32(7)))
+    with k.at(then):
+        k.put(a, k.u32(0), whole(i))
+        k.put(a, mine, whole(k.u32(77)))
+    seen += [k.at(a, k.u32(n)) for n in range(4)]
+    for n, value in enumerate(seen):
+        k.put(k.storage(f"o{n}", u32), i, k.extract(value, lanes - 1) if lanes else value)
+    out = {f"o{n}": np.zeros(32, np.uint32) for n in range(len(seen))}
+    interpret(k.module(), 1, out, {}, None)
+    for i in range(32):
+        a, mine, next_, want = [0, 1, 2, 3], i & 3, (i + 1) & 3, []
+        want.append(a[mine])
+        a[2] = 20
+        want.append(a[mine])
+        a[next_] = i + 100
+        want += [a[mine], a[next_], a[2]]
+        a[3] = 30
+        if i < 7:
+            a[0] = i
+            a[mine] = 77
+        assert [int(out[f"o{n}"][i]) for n in range(len(seen))] == want + a
+
+
 def test_local_structs_and_nested_arrays():
     point = Struct("Point", (Field("tag", bool_), Field("xs", Array(Array(i32, 3), 2))))
     k = Kit()
