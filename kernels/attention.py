@@ -16,6 +16,7 @@ from spirvdsl import (
     dot,
     exp,
     f32,
+    f32x2,
     f32x4,
     group_id,
     local_index,
@@ -58,7 +59,7 @@ class Attention(Kernel):
     NSG: Param[int] = 4
     workgroup_size = "SG * NSG"
     subgroup_size = "SG"
-    requires = ("HD >= 1", "GROUP >= 1", "SG * NSG <= 1024", "GROUP * ((NSG + 1) * (HD + 7) // 8 * 8 + 2 * NSG) * 4 <= 32768")
+    requires = ("HD >= 1", "GROUP >= 1", "SG * NSG <= 1024", "SG % 4 == 0", "64 % SG == 0", "GROUP * ((NSG + 1) * (HD + 7) // 8 * 8 + 2 * NSG) * 4 <= 32768")
 
     q: In[f32x4]
     k: In["CT4"]
@@ -85,8 +86,13 @@ class Attention(Kernel):
         per_split = (pages + self.splits - 1) // self.splits
         start = min(split * per_split * PAGE, count)
         end = min((split + 1) * per_split * PAGE, count)
-        self.run(queries, width, start, end, row.table, kv_head)
-        self.write(first_head, split, t, kv_head)
+        if start < end:
+            self.run(queries, width, start, end, row.table, kv_head)
+            self.write(first_head, split, t, kv_head)
+        elif local_index < self.GROUP:  # an empty split: the combination leaves it out
+            at = ((first_head + local_index) * self.splits + split) * 2
+            self.stats[at] = f32(NEVER)
+            self.stats[at + 1] = f32(0)
 
     def run(self, queries, width, start, end, table, kv_head):
         """This subgroup's keys; leaves its maximum, sum and values in workgroup memory."""
@@ -95,7 +101,9 @@ class Attention(Kernel):
         total = [f32(0) for _ in static_range(self.GROUP)]
         acc = [[f32x4(0.0) for _ in static_range(dims)] for _ in static_range(self.GROUP)]
         for base in range(start + subgroup_id * self.SG, end, self.SG * self.NSG):
-            weights = self.scores(queries, width, base + subgroup_lane, end, table, kv_head)
+            page = self.table[table + base // PAGE]  # SG divides PAGE and splits start at pages: one page a step
+            first = ((page * self.kv_heads + kv_head) * PAGE + base % PAGE) * width
+            weights = self.scores(queries, width, first, base + subgroup_lane < end)
             for g in static_range(self.GROUP):
                 best = max(peak[g], subgroup_max(weights[g]))
                 shrink = exp(peak[g] - best)
@@ -104,7 +112,7 @@ class Attention(Kernel):
                 peak[g] = best
                 for i in static_range(dims):
                     acc[g][i] = acc[g][i] * shrink
-            self.add_values(acc, weights, width, base, min(end - base, self.SG), table, kv_head, dims)
+            self.add_values(acc, weights, width, first, dims)
         sums, extremes = self.sums(), self.extremes()
         for g in static_range(self.GROUP):
             at = subgroup_id * self.GROUP + g
@@ -126,32 +134,34 @@ class Attention(Kernel):
         """(maximum, sum) per subgroup and head."""
         return shared(f32, self.NSG * self.GROUP * 2)
 
-    def scores(self, queries, width, key, end, table, kv_head):
-        """This lane's key against the GROUP queries; NEVER past the end."""
+    def scores(self, queries, width, first, valid):
+        """This lane's key against the GROUP queries; NEVER past the end. first: element of the step's first key."""
         out = [f32(NEVER) for _ in static_range(self.GROUP)]
-        if key < end:
-            page = self.table[table + key // PAGE]
-            at = ((page * self.kv_heads + kv_head) * PAGE + key % PAGE) * width
+        if valid:
+            at = first + subgroup_lane * width
             sums = [f32x4(0.0) for _ in static_range(self.GROUP)]
-            for i in range(width):
-                k = f32x4(self.k[at + i])
+            for i in range(0, width, 2):
+                keys = [f32x4(self.k[at + i + n]) for n in static_range(2)]
                 for g in static_range(self.GROUP):
-                    sums[g] += queries[g * width + i] * k
+                    for n in static_range(2):
+                        sums[g] += queries[g * width + i + n] * keys[n]
             for g in static_range(self.GROUP):
                 out[g] = dot(sums[g], f32x4(1.0))
         return out
 
-    def add_values(self, acc, weights, width, base, count, table, kv_head, dims):
-        """acc += weights . values: lanes own columns, keys are walked in order, their weights come by shuffle."""
-        for j in range(count):
-            key = base + j
-            page = self.table[table + key // PAGE]
-            at = ((page * self.kv_heads + kv_head) * PAGE + key % PAGE) * width
-            factors = [subgroup_shuffle(weights[g], j) for g in static_range(self.GROUP)]
+    def add_values(self, acc, weights, width, first, dims):
+        """acc += weights . values: lanes own columns, keys are walked in order, their weights come by shuffle.
+
+        Keys past the end have weight 0, and what the page holds there is finite. Four values are asked for before the first
+        is used: one at a time, a step waited for memory once a key (23 us a layer on an H200 at depth 128, 2026-11-30).
+        """
+        for j in range(0, self.SG, 4):
             for i in static_range(dims):
-                value = f32x4(self.v[at + min(subgroup_lane + i * self.SG, width - 1)])
-                for g in static_range(self.GROUP):
-                    acc[g][i] += factors[g] * value
+                column = min(subgroup_lane + i * self.SG, width - 1)
+                values = [f32x4(self.v[first + (j + n) * width + column]) for n in static_range(4)]
+                for n in static_range(4):
+                    for g in static_range(self.GROUP):
+                        acc[g][i] += subgroup_shuffle(weights[g], j + n) * values[n]
 
     def write(self, first_head, split, t, kv_head):
         """Joins the subgroups and writes this split's sums, or the finished output."""
@@ -184,15 +194,15 @@ class Attention(Kernel):
 class Combine(Kernel):
     """Joins the splits of Attention: y[t, head * HD + c], as f32 [T, blocks * 32] and, Q8, as q8 activations.
 
-    partial: f32 [T, heads, splits, HDP]; stats: (maximum, sum) pairs. QL lanes a block of 32 outputs; grid (.., T) with
+    partial: f32x4 [T, heads, splits, HDP / 4]; stats: (maximum, sum) pairs. QL lanes a block of 32 outputs; grid (.., T) with
     group x counting 64 / QL blocks. values: heads * HD.
     """
 
     HD: Param[int]
     Q8: Param[bool]
     QL: Param[int]
-    partial: In[f32]
-    stats: In[f32]
+    partial: In[f32x4]
+    stats: In[f32x2]
     y: Out[f32x4]
     yq: Out[u32]
     ys: Out[u32x2]
@@ -212,21 +222,26 @@ class Combine(Kernel):
                     self.y[(t * self.blocks + block) * 8 + part * words + k] = values[k]
 
     def four(self, t, channel):
-        return f32x4(self.one(t, channel), self.one(t, channel + 1), self.one(t, channel + 2), self.one(t, channel + 3))
+        """Output channels channel .. channel + 3 of token t; zero in the padding."""
+        if self.HD % 4 == 0:  # all four are of one head: its weights are worked out once
+            return self.joined(t, channel // self.HD, channel % self.HD)
+        values = [self.joined(t, (channel + n) // self.HD, (channel + n) % self.HD // 4 * 4) for n in static_range(4)]
+        return f32x4(*[values[n][(channel + n) % self.HD % 4] for n in static_range(4)])
 
-    def one(self, t, channel):
-        """Output channel `channel` of token t; zero in the padding."""
-        value = f32(0)
-        head = channel // self.HD
+    def joined(self, t, head, channel):
+        """Channels channel .. channel + 3 (a multiple of 4) of one head over all splits."""
+        value = f32x4(0.0)
         if head < self.heads:
             first = (t * self.heads + head) * self.splits
             best = f32(NEVER)
             for s in range(self.splits):
-                best = max(best, self.stats[(first + s) * 2])
-            top, bottom = f32(0), f32(0)
+                best = max(best, self.stats[first + s].x)
+            bottom = f32(0)
             for s in range(self.splits):
-                factor = exp(self.stats[(first + s) * 2] - best)
-                bottom += factor * self.stats[(first + s) * 2 + 1]
-                top += factor * self.partial[(first + s) * padded_head(self.HD) + channel % self.HD]
-            value = top / bottom
+                pair = self.stats[first + s]
+                factor = exp(pair.x - best)
+                bottom += factor * pair.y
+                if pair.y > 0.0:  # an empty split left its sums as they were
+                    value += factor * self.partial[((first + s) * padded_head(self.HD) + channel) // 4]
+            value = value / bottom
         return value

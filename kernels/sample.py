@@ -26,9 +26,11 @@ from spirvdsl import (
     min,
     select,
     shared,
+    static_range,
     struct,
     u32,
     u32x2,
+    u32x4,
 )
 
 from .rows import Row
@@ -176,12 +178,16 @@ class Sample(Candidates):
         note, best = notes(), [u32(0)]
         self.walk(self.keep_best, best)
         mine = best[0]
-        self.lows()[local_index] = mine
+        maxima = shared(u32x4, self.THREADS // 4)
+        maxima[local_index // 4][local_index % 4] = mine
+        if local_index == 0:
+            note[FLOOR] = 1
         barrier()
         rank = u32(0)
-        for j in range(min(self.vocab, self.THREADS)):
-            other = self.lows()[j]
-            rank += select(other > mine or (other == mine and j < local_index), u32(1), u32(0))
+        for j in range((min(self.vocab, self.THREADS) + 3) // 4):
+            four = maxima[j]
+            for c in static_range(4):
+                rank += select(four[c] > mine or (four[c] == mine and j * 4 + c < local_index), u32(1), u32(0))
         if rank == need - 1:
             note[FLOOR] = max(mine, 1)
         if rank == 0:
@@ -200,38 +206,39 @@ class Sample(Candidates):
 
     def draw_from_list(self, want, cut, top, word):
         """note[TOKEN] = the draw, unless that depends on more tokens than the list has."""
-        note, floor = notes(), notes()[FLOOR]
-        # one sum over the whole row may be wanted: to compare with top_p or, without any filter, to draw from
-        unfiltered = not (want.top_p < 1.0 or want.min_p > 0.0)
-        whole = self.gather(cut, floor, top, want.temperature if unfiltered else f32(1.0))
-        count = note[COUNT]
+        floor = notes()[FLOOR]
+        count = self.gather(floor)
         complete = floor == 1  # no valid token is missing in the list
         if count <= self.THREADS and (complete or not cut or want.top_k <= self.THREADS // 2):
+            closed, unfiltered, whole = cut or complete, not (want.top_p < 1.0 or want.min_p > 0.0), u32x2(0)
+            if not closed and (want.top_p < 1.0 or unfiltered):
+                whole = self.total(top, want.temperature if unfiltered else f32(1.0))
             self.sort(count)
-            n = min(count, want.top_k) if cut else count
-            self.draw_from_sorted(want, top, word, n, cut or complete, unfiltered, whole)
+            self.draw_from_sorted(want, top, word, min(count, want.top_k) if cut else count, closed, unfiltered, whole)
         barrier()
 
-    def gather(self, cut, floor, top, temperature):
-        """Lists the tokens not below floor, in any order; note[COUNT] may pass the length of the list. Returns the sum of all
-        weights; it means nothing when top_k cuts."""
-        self.put_sum(u32x2(0))
-        whole = [u32x2(0)]
-        self.walk(self.take, (cut, floor, top, temperature, whole))
+    def gather(self, floor):
+        """Lists the tokens not below floor, in any order; note[COUNT] may pass the length of the list."""
+        self.walk(self.take, floor)
         barrier()
-        if not cut:
-            add_atomically(self.lows(), self.highs(), 0, whole[0])
-        barrier()
-        return self.sum_at(0)
+        return notes()[COUNT]
 
-    def take(self, state, key, token):
-        cut, floor, top, temperature, whole = state
+    def take(self, floor, key, token):
         if key >= floor:
             at = atomic_add(notes()[COUNT], 1)
             if at < self.THREADS:
                 self.pairs()[at] = u32x2(key, token)
-        if not cut:
-            whole[0] = wide_add(whole[0], weight(key, top, temperature))
+
+    def total(self, top, temperature):
+        """The sum of all weights of the row."""
+        mine = u32x2(0)
+        for token in range(local_index, self.vocab, self.THREADS):
+            mine = wide_add(mine, weight(self.key_of(token), top, temperature))
+        self.put_sum(u32x2(0))
+        barrier()
+        add_atomically(self.lows(), self.highs(), 0, mine)
+        barrier()
+        return self.sum_at(0)
 
     def sort(self, count):
         """Candidates in order: each moves to the number of those before it."""

@@ -1,8 +1,8 @@
 """A row of logits as the sampler's candidates, and borders in it that are found without storing any.
 
-All filters keep a prefix of the candidates sorted by (logit descending, id ascending). A border is (key, ties): everything
-above `key` is kept and, of the tokens at `key`, the `ties` with the lowest ids. A border is found where a running sum over that
-order reaches a goal, eight bits of the key a pass over the row; equal keys weigh the same, so ids matter at the end only.
+All filters keep a prefix of the candidates sorted by (logit descending, id ascending), so that the last candidate, its key and
+its id, says what is kept; for the draw it is the token itself. It lies where a running sum over that order reaches a goal, and
+is found eight bits of the key a pass over the row, and by one more pass among equal keys, which weigh the same.
 """
 
 from __future__ import annotations
@@ -122,87 +122,80 @@ class Candidates(Kernel):
                 note[REST_HIGH] = rest.y
         barrier()
 
-    # borders
+    # the chain on the whole row
     def draw_from_row(self, want, cut, top, word):
         """note[TOKEN] = the draw. want: SlotState; cut: top_k counts; top: key of the largest logit; word: the random word."""
-        border, ties, lowest = u32(0), u32(0), least(top, want.min_p)
+        last_key, last_id, lowest = u32(1), u32(NONE), least(top, want.min_p)
         for stage in range(3):
             if stage == DRAW or (stage == TOP_K and cut) or (stage == TOP_P and want.top_p < 1.0):
-                if stage == DRAW and lowest > border:
-                    border = lowest - 1
-                    ties = u32(0)
+                if stage == DRAW and lowest > last_key:
+                    last_key = lowest
+                    last_id = u32(NONE)
                 share = select(stage == DRAW, word, fraction(want.top_p))
                 temperature = select(stage == DRAW, want.temperature, f32(1.0))
-                border, ties = self.descend(stage, border, ties, top, temperature, share, want.top_k)
-        self.find(border, ties)
+                last_key = self.descend(stage, last_key, last_id, top, temperature, share, want.top_k)
+                last_id = notes()[TOKEN]
 
-    def descend(self, stage, border, ties, top, temperature, share, top_k):
-        """The border at which the sum over the tokens within the given border reaches its goal: TOP_K, which counts tokens, top_k
-        of them; TOP_P, which sums probabilities, `share` / 2^32 of their total; DRAW more than that."""
-        found, mask, rest = u32(0), u32(0), u32x2(0)
-        note = notes()
-        for step in range(4):
-            shift = 24 - 8 * step
+    def descend(self, stage, last_key, last_id, top, temperature, share, top_k):
+        """Key of the candidate, its id in note[TOKEN], at which the sum over those up to the given one reaches its goal. TOP_K
+        counts top_k candidates (or all); TOP_P sums probabilities up to share / 2^32 of their total; DRAW to more than that."""
+        found, mask, rest, note = u32(0), u32(0), u32x2(0), notes()
+        for step in range(5):
             self.put_sum(u32x2(0))
             if local_index == 0:
                 note[FOUND] = NONE
             barrier()
-            self.walk(self.add_to_bin, (stage, border, found, mask, shift, top, temperature))
-            if local_index == 0 and ties > 0 and ((border ^ found) & mask) == 0:
-                add_atomically(self.lows(), self.highs(), 255 - ((border >> shift) & 255), times(weigh(stage, border, top, temperature), ties))
+            shift, each = 24 - 8 * min(step, 3), weigh(stage, found, top, temperature)
+            if step < 4:
+                for token in range(local_index, self.vocab, self.THREADS):
+                    key = self.key_of(token)
+                    inside = key > last_key or (key == last_key and token <= last_id)
+                    if inside and ((key ^ found) & mask) == 0:
+                        add_atomically(self.lows(), self.highs(), 255 - ((key >> shift) & 255), weigh(stage, key, top, temperature))
+            else:
+                self.put_sum(times(each, self.count_in_chunk(found)))
             barrier()
-            self.accumulate(u32(256))
+            self.accumulate(u32(self.THREADS))
             if step == 0:
-                total = self.sum_at(255)
+                total, counted = self.sum_at(self.THREADS - 1), u32x2(top_k, u32(0))
                 rest = goal(total, share, stage == DRAW)
                 if stage == TOP_K:
-                    rest = select(wide_less(total, u32x2(top_k, u32(0))), total, u32x2(top_k, u32(0)))
-            self.locate(u32(256), rest)
-            found = found | ((255 - note[FOUND]) << shift)
-            mask = mask | (u32(255) << shift)
+                    rest = select(wide_less(total, counted), total, counted)
+            self.locate(u32(self.THREADS), rest)
             rest = u32x2(note[REST_LOW], note[REST_HIGH])
+            if step < 4:
+                found = found | ((255 - note[FOUND]) << shift)
+                mask = mask | (u32(255) << shift)
+            elif local_index == note[FOUND]:
+                self.find_in_chunk(found, rest, each)
             barrier()
-        return found, self.ties_for(rest, weigh(stage, found, top, temperature))
+        return found
 
-    def add_to_bin(self, state, key, token):
-        """Weight of a token above the border whose key begins as found so far, by the next eight bits, largest first."""
-        stage, border, found, mask, shift, top, temperature = state
-        if key > border and ((key ^ found) & mask) == 0:
-            add_atomically(self.lows(), self.highs(), 255 - ((key >> shift) & 255), weigh(stage, key, top, temperature))
+    def chunk(self):
+        """Tokens of this lane when each lane takes a contiguous part: (first, one past the last)."""
+        size = (self.vocab + self.THREADS - 1) // self.THREADS
+        start = min(local_index * size, self.vocab)
+        return start, min(start + size, self.vocab)
 
-    def ties_for(self, rest, each):
-        """Smallest number of tokens whose weights `each` together reach rest."""
-        low, high = u32(1), self.vocab
-        while low < high:
-            middle = (low + high) // 2
-            if wide_less(times(each, middle), rest):
-                low = middle + 1
-            else:
-                high = middle
-        return low
-
-    def find(self, key, n):
-        """note[TOKEN] = the n-th token, by id and from 1, that has this key. All lanes call it, after a barrier."""
-        note = notes()
-        chunk = (self.vocab + self.THREADS - 1) // self.THREADS
-        start = min(local_index * chunk, self.vocab)
-        end = min(start + chunk, self.vocab)
+    def count_in_chunk(self, key):
+        """How many tokens of this lane's chunk have this key."""
+        start, end = self.chunk()
         count = u32(0)
-        for i in range(start, end):
-            count += select(self.key_of(i) == key, u32(1), u32(0))
-        self.put_sum(u32x2(count, u32(0)))
-        if local_index == 0:
-            note[FOUND] = NONE
-        barrier()
-        self.accumulate(u32(self.THREADS))
-        self.locate(u32(self.THREADS), u32x2(n, u32(0)))
-        if local_index == note[FOUND]:
-            left = note[REST_LOW]
-            for i in range(start, end):
-                if self.key_of(i) == key:
-                    left -= 1
-                    if left == 0:
-                        note[TOKEN] = i
+        for token in range(start, end):
+            count += select(self.key_of(token) == key, u32(1), u32(0))
+        return count
+
+    def find_in_chunk(self, key, rest, each):
+        """note[TOKEN] = the token of this key at which a sum of `each` over them reaches rest."""
+        start, end = self.chunk()
+        wanting = True
+        for token in range(start, end):
+            if wanting and self.key_of(token) == key:
+                if wide_less(each, rest):
+                    rest = wide_sub(rest, each)
+                else:
+                    notes()[TOKEN] = token
+                    wanting = False
 
 
 def weigh(stage, key, top, temperature):

@@ -65,21 +65,22 @@ def logits_of(executor, tokens: list[int], split: int, every: bool) -> np.ndarra
     """float32 [n or 1, vocabulary]: `split` tokens in windows, the rest token by token through the decode step."""
     from .engine.executor import ROW
 
-    executor.set_table(0, executor.pages.take(executor.plan.pages))
+    pages = executor.pages.take(executor.page_count(len(tokens)))
+    executor.set_table(0, pages)
     executor.set_state(0)
     rows: list[np.ndarray] = []
     window = executor.plan.window
     for at in range(0, split, window):
-        part = tokens[at: min(at + window, split)]
-        executor.prefill(part, at, 0, 0, head="all" if every else "last")
-        if every:
-            rows.append(executor.logits(len(part)))
-        else:
-            rows = [executor.logits(1)]
+        part = tokens[at: at + min(window, split - at)]
+        final = at + len(part) == split
+        executor.prefill(part, at, 0, 0, head="all" if every else "last" if final else "none")
+        if every or final:
+            rows.append(executor.logits(len(part) if every else 1))
     for at in range(split, len(tokens)):
         executor.set_rows(np.array([(tokens[at], at, 0, 0)], ROW))
         executor.decode(1, "none")
         rows = [*rows, executor.logits(1)] if every else [executor.logits(1)]
+    executor.pages.give(pages)
     return np.concatenate(rows)
 
 

@@ -21,7 +21,7 @@ import time
 import types
 import typing
 from collections.abc import Iterator
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ _WORD = re.compile(r"[^\W\d]\w*")
 _LOCAL = re.compile(r"\s*[^\W\d]\w*\s*:\s*(\S.*)")  # name: annotation = value, of which bytecode keeps nothing
 _ALIASES = (types.GenericAlias, types.UnionType, type(typing.List[int]), typing.TypeVar, typing._SpecialForm)  # noqa: UP006 the alias class itself
 _INSTALLED = tuple({os.path.join(sysconfig.get_paths()[n], "") for n in ("stdlib", "platstdlib", "purelib", "platlib")})
-_codes: dict[types.CodeType, str] = {}  # code object -> digest of the file it was first seen with
+_codes: dict[int, tuple[types.CodeType, str]] = {}  # id of a code object -> itself, digest of the file it was first seen with
 
 
 class Unstable(Exception):
@@ -69,7 +69,7 @@ def _file_digest(path: str, mtime_ns: int, size: int) -> str:
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
-@lru_cache(maxsize=None)
+@cache
 def _words_of(code: types.CodeType) -> frozenset[str]:
     """Every name a code object, or one nested in it, may look up outside itself; strings that are names too (getattr)."""
     words = set(code.co_names) | set(code.co_freevars)
@@ -210,7 +210,7 @@ class _Walk:
             return
         code = v.__code__
         digest = self.file(code.co_filename)
-        if _codes.setdefault(code, digest) != digest:
+        if _codes.setdefault(id(code), (code, digest))[1] != digest:
             raise Unstable(f"{code.co_filename} changed after it was loaded")
         self.text(code.co_firstlineno)
         used = _words_of(code)

@@ -6,6 +6,7 @@ reads token ids. A prompt that begins like the last sequence starts behind what 
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
@@ -57,12 +58,15 @@ class Engine:
                 raise
 
     def _warm_up(self) -> None:
-        """One token through every form a request uses, so that the first request does not wait for the driver's compiler."""
-        self.executor.set_state(0)
-        self.executor.prefill([0], 0, 0, 0, pick="greedy")
-        if self.n_ctx > 1:
-            self.executor.decode(1, "greedy")
-        self.executor.wait()
+        """Every kind of step a request is made of, once, so that no request waits for the driver's compiler."""
+        executor = self.executor
+        for pick in ("greedy", "sample"):
+            executor.set_state(0, temperature=1.0)
+            executor.prefill([0] * min(16, self.n_ctx - 1 or 1), 0, 0, 0, pick=pick)
+            if self.n_ctx > 1:
+                executor.decode(1, pick)
+        executor.prefill([0], 0, 0, 0, pick="greedy")
+        executor.wait()
 
     # the caller's side
     def submit(self, request: Request) -> Stream:
@@ -72,6 +76,8 @@ class Engine:
         request.check(self.n_ctx, self.vocab_size)
         stream = Stream(request)
         self._queue.put(stream)
+        if not self.alive or self._closing.is_set():  # the loop may have ended between the check and the put
+            self._end(stream)
         return stream
 
     def close(self) -> None:
@@ -104,13 +110,15 @@ class Engine:
 
     def _drain(self, stream: Stream | None) -> None:
         """Nobody waits for an answer that will not come."""
-        reason, error = ("cancelled", None) if self.alive else ("error", self.error)
+        self._end(stream)
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._end(self._queue.get_nowait())
+
+    def _end(self, stream: Stream | None) -> None:
+        """End a stream that will not run any further; None is close()'s mark."""
         if stream is not None:
-            stream.done(reason, error)
-        while not self._queue.empty():
-            waiting = self._queue.get()
-            if waiting is not None:
-                waiting.done(reason, error)
+            stream.done(*(("error", self.error) if self.error else ("cancelled", None)))
 
     def _run(self, stream: Stream) -> None:
         request, executor = stream.request, self.executor
@@ -130,8 +138,9 @@ class Engine:
         self._history = list(request.prompt) if executor.fed == len(request.prompt) - start else request.prompt[: start + executor.fed]
         executor.wait()
         stream.prompt_ms = (time.perf_counter() - began) * 1e3
-        if stream.cancelled or not limit:
-            stream.done("cancelled" if stream.cancelled else "length")
+        stopped = stream.cancelled or self._closing.is_set()  # the prefill may have ended early, and then nothing was drawn
+        if stopped or not limit:
+            stream.done("cancelled" if stopped else "length")
         else:
             self._decode(stream, pick, limit)
         self._count(stream, start)

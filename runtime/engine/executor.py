@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernels.rows import PAGE
-from kernels.sample import PIECE, RING, Argmax, Greedy
+from kernels.sample import PIECE, RING, Argmax, Greedy, Sample
 
 from ..models.rope import rope_table
 from ..plan.lower import Dispatch, Lowering
@@ -106,6 +106,10 @@ class Executor:
         vocab, rows = self.config.n_vocab, form.tokens if form.decode else 1
         pieces = -(-vocab // PIECE)
         source = 0 if form.decode else SLOTS + form.tokens - 1
+        if form.pick == "sample":
+            kernel = Sample.stamp(VEC=1 if vocab % 4 else 4, THREADS=min(512, self.device.caps.max_workgroup_invocations))
+            return [Dispatch(kernel, {"logits": "logits", "rows_of": "rows", "state": "state", "ring": "ring"},
+                             {"vocab": vocab, "source": source, "target": 0}, (rows, 1, 1), "pick")]
         return [Dispatch(Argmax.stamp(), {"logits": "logits", "best": "best"}, {"vocab": vocab}, (pieces, rows, 1), "argmax"),
                 Dispatch(Greedy.stamp(), {"best": "best", "rows_of": "rows", "state": "state", "ring": "ring"},
                          {"pieces": pieces, "source": source, "target": 0}, (rows, 1, 1), "pick")]

@@ -176,9 +176,7 @@ class Lowering:
         lanes = 4
         while lanes * 2 <= min(32, self.caps.subgroup_size) and lanes * 4 < blocks:
             lanes *= 2
-        columns = 1
-        while columns < (tokens or self.t):
-            columns *= 2
+        columns = 1 if (tokens or self.t) == 1 else self.most_columns  # two stamps, not four: every one is a driver compile at start
         return {"LANES": lanes, "COLS": columns, "THREADS": 64 if self.caps.is_cpu else 128}
 
     def _gemv_groups(self, kernel: Launchable, rows: int, tokens: int | None = None) -> tuple[int, int, int]:

@@ -23,7 +23,7 @@ from .frame import Frame, NeedsFunction
 from .source import source_of
 from .statements import Statements
 from .typing import coerce, default_type, index_node, literal
-from .values import Items, Place, is_runtime
+from .values import Items, Place, Variable, is_runtime
 
 _DEPTH_LIMIT = 64
 
@@ -45,7 +45,7 @@ class Walker(Statements, BuiltinCalls):
                 items = self.eval(a.value)
                 if is_runtime(items):
                     raise self.error("E0102", "only compile-time sequences can be unpacked", a)
-                args += items.cells if isinstance(items, Items) else list(items)
+                args += [c.place if isinstance(c, Variable) else c for c in items.cells] if isinstance(items, Items) else list(items)
             else:
                 args.append(self.eval(a))
         kwargs = {}
@@ -257,9 +257,7 @@ class Walker(Statements, BuiltinCalls):
     # compile-time objects
     def static_attr(self, base: Any, name: str, node: ast.AST) -> Any:
         """An attribute of a compile-time object: parameters and methods of self, of a format, of a module."""
-        if base is self.self_object and base is not None:
-            value = base.lookup(name)
-        elif isinstance(base, SuperOf):
+        if base is self.self_object and base is not None or isinstance(base, SuperOf):
             value = base.lookup(name)
         else:
             value = inspect.getattr_static(base, name, _MISSING)

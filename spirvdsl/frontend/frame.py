@@ -165,9 +165,7 @@ class Names:
         """Before run-time control flow that changes them, bound values become local variables."""
         for name in names:
             value = self.frame.env.get(name)
-            if isinstance(value, Node) or (isinstance(value, bool | int | float)):
-                self.frame.env[name] = self.make_variable(name, value, span)
-            elif isinstance(value, Place) and scalar_of(value.type) is not None and value.resource is not None:
+            if isinstance(value, Node) or (isinstance(value, bool | int | float)) or isinstance(value, Place) and scalar_of(value.type) is not None and value.resource is not None:
                 self.frame.env[name] = self.make_variable(name, value, span)
 
     def region(self, block: Block):

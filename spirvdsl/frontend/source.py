@@ -6,7 +6,7 @@ import ast
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from ..diagnostics import CompileError
@@ -39,7 +39,7 @@ def _definitions(text: str) -> dict[tuple[int, str], ast.AST]:
     return out
 
 
-@lru_cache(maxsize=None)
+@cache
 def source_of(function: Callable) -> Source:
     """Parse a function's source once.
 

@@ -7,6 +7,7 @@ and has decode methods marked `@spirv_decode` that kernels call directly: `fmt.w
 from __future__ import annotations
 
 from collections.abc import Callable
+
 from .layout import size_of
 from .types import Array, Field, Scalar, Struct, Type
 

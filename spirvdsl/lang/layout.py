@@ -5,7 +5,7 @@ A vec3 takes 12 bytes and aligns to 16; array strides round up to the element's 
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 from .types import Array, RuntimeArray, Scalar, Struct, Type, Vector
 
@@ -14,7 +14,7 @@ def _round_up(n: int, align: int) -> int:
     return -(-n // align) * align
 
 
-@lru_cache(maxsize=None)
+@cache
 def align_of(t: Type) -> int:
     """Alignment in bytes. TypeError for types that have no memory form (bool)."""
     if isinstance(t, Scalar):
@@ -30,7 +30,7 @@ def align_of(t: Type) -> int:
     raise TypeError(f"{t.name} has no memory layout")
 
 
-@lru_cache(maxsize=None)
+@cache
 def size_of(t: Type) -> int:
     """Size in bytes, tail padding of structs included."""
     if isinstance(t, Scalar):
@@ -50,7 +50,7 @@ def stride_of(t: Array | RuntimeArray) -> int:
     return _round_up(size_of(t.elem), align_of(t.elem))
 
 
-@lru_cache(maxsize=None)
+@cache
 def offsets_of(t: Struct) -> tuple[int, ...]:
     """Byte offset of every member."""
     at, out = 0, []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from functools import lru_cache
+from functools import cache
 
 from ..diagnostics import CompileError
 from ..ir.nodes import Span
@@ -12,7 +12,7 @@ from .layout import align_of
 from .types import Field, Struct, Type
 
 
-@lru_cache(maxsize=None)
+@cache
 def class_span(cls: type) -> Span | None:
     """Where a class was written, or None (typed at a prompt)."""
     try:

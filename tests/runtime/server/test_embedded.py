@@ -21,10 +21,10 @@ def test_the_openai_client_gets_right_sums_from_the_embedded_model(device, seed)
         line = process.stdout.readline()
         assert line.startswith("http://127.0.0.1:"), line + process.stderr.read()
         numbers = random.Random(seed)
-        pairs = [(numbers.randint(10, 99), numbers.randint(10, 99)) for _ in range(20)]
+        pairs = [(numbers.randint(10, 99), numbers.randint(10, 99)) for _ in range(8)]
         with openai.OpenAI(base_url=line.split()[0] + "/v1", api_key="none", max_retries=0, timeout=60) as client:
             right = sum(answer(client, f"What is {a} + {b}?") == a + b for a, b in pairs)
-        assert right >= 18, f"{right} of 20 sums are right"
+        assert right >= 7, f"{right} of 8 sums are right"
         process.send_signal(signal.SIGTERM)
         stdout, stderr = process.communicate(timeout=30)
         assert (process.returncode, stdout, stderr) == (0, "", "")

@@ -101,7 +101,7 @@ class _Maker:
 
     def statement(self, depth: int, in_loop: bool) -> None:
         r, k = self.random, self.k
-        kind = r.randrange(10)
+        kind = r.choice((7, r.randrange(10))) if in_loop else r.randrange(10)
         if kind < 3 or (depth == 0 and kind < 7):
             k.store(r.choice(self.locals), self.value())
         elif kind == 3:
@@ -134,12 +134,16 @@ class _Maker:
     def loop(self, depth: int) -> None:
         k = self.k
         count = self.local_counter()
-        limit = k.binary("and", self.value(), k.u32(3)) if self.random.random() < 0.5 else k.u32(self.random.randrange(4))
+        limit = k.binary("and", self.value(), k.u32(3)) if self.random.random() < 0.5 else k.u32(self.random.randrange(5))
         cond, body, step = k.loop()
         with k.at(cond):
             k.yield_(k.binary("lt", k.load(count), limit))
         with k.at(step):
             k.store(count, k.binary("add", k.load(count), k.u32(1)))
+        with k.at(body):  # every turn leaves a trace, so that a turn too few or too many shows
+            trace = self.locals[0]
+            turned = k.binary("add", k.binary("mul", k.load(trace), k.u32(3)), k.load(count))
+            k.store(trace, turned)
         self.scoped(body, depth - 1, in_loop=True)
 
     def local_counter(self) -> Node:

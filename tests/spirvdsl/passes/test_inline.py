@@ -45,6 +45,13 @@ def guard(k, x):
     k.return_(x)
 
 
+def else_guard(k, x):
+    then, other = k.if_(k.binary("lt", x, k.u32(5)))
+    with k.at(other):
+        k.return_(k.u32(60))
+    k.return_(x)
+
+
 def ladder(k, x):
     then, other = k.if_(k.binary("lt", x, k.u32(5)))
     with k.at(then):
@@ -63,7 +70,7 @@ def straight(k, x):
     k.return_(k.binary("add", k.load(local), k.u32(1)))
 
 
-@pytest.mark.parametrize("body", [guard, ladder, straight])
+@pytest.mark.parametrize("body", [guard, else_guard, ladder, straight])
 def test_tail_forms_are_inlined(body):
     module = kernel_of([u32], u32, body)
     made = inline(module)
