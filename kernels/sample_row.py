@@ -145,7 +145,7 @@ class Candidates(Kernel):
             if local_index == 0:
                 note[FOUND] = NONE
             barrier()
-            shift, each = 24 - 8 * min(step, 3), weigh(stage, found, top, temperature)
+            shift, each = 24 - 8 * min(step, 3), u32x2(0)
             if step < 4:
                 for token in range(local_index, self.vocab, self.THREADS):
                     key = self.key_of(token)
@@ -153,6 +153,7 @@ class Candidates(Kernel):
                     if inside and ((key ^ found) & mask) == 0:
                         add_atomically(self.lows(), self.highs(), 255 - ((key >> shift) & 255), weigh(stage, key, top, temperature))
             else:
+                each = weigh(stage, found, top, temperature)
                 self.put_sum(times(each, self.count_in_chunk(found)))
             barrier()
             self.accumulate(u32(self.THREADS))
