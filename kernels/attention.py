@@ -112,7 +112,7 @@ class Attention(Kernel):
                 peak[g] = best
                 for i in static_range(dims):
                     acc[g][i] = acc[g][i] * shrink
-            self.add_values(acc, weights, width, first, dims)
+            self.add_values(acc, weights, width, first, min(end - base, self.SG) - 1, dims)
         sums, extremes = self.sums(), self.extremes()
         for g in static_range(self.GROUP):
             at = subgroup_id * self.GROUP + g
@@ -149,16 +149,16 @@ class Attention(Kernel):
                 out[g] = dot(sums[g], f32x4(1.0))
         return out
 
-    def add_values(self, acc, weights, width, first, dims):
+    def add_values(self, acc, weights, width, first, last, dims):
         """acc += weights . values: lanes own columns, keys are walked in order, their weights come by shuffle.
 
-        Keys past the end have weight 0, and what the page holds there is finite. Four values are asked for before the first
+        Keys past the end have weight 0; the last valid one is read in their place, because pages are never cleared. Four values are asked for before the first
         is used: one at a time, a step waited for memory once a key (23 us a layer on an H200 at depth 128, 2026-11-30).
         """
         for j in range(0, self.SG, 4):
             for i in static_range(dims):
                 column = min(subgroup_lane + i * self.SG, width - 1)
-                values = [f32x4(self.v[first + (j + n) * width + column]) for n in static_range(4)]
+                values = [f32x4(self.v[first + min(j + n, last) * width + column]) for n in static_range(4)]
                 for n in static_range(4):
                     for g in static_range(self.GROUP):
                         acc[g][i] += subgroup_shuffle(weights[g], j + n) * values[n]

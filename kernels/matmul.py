@@ -236,7 +236,8 @@ class Tile(Kernel):
         hi = [[i32(0) for _ in static_range(self.TN)] for _ in static_range(self.TM)]
         for w in range(4):
             self.dots(lo, weights, feed, my_row, my_col, w, pitch)
-            self.dots(hi, weights, feed, my_row, my_col, w + 4, pitch)
+        for w in range(4, 8):
+            self.dots(hi if self.fmt.HALVES else lo, weights, feed, my_row, my_col, w, pitch)
         for n in static_range(self.TN):
             token = min(token0 + my_col + n, self.tokens - 1)
             d, sum_lo, sum_hi = q8_scale(self.xs[token * self.blocks + j])

@@ -35,7 +35,7 @@ from spirvdsl import (
 
 from .rows import Row
 from .sample_maths import add_atomically, goal, order, philox, weight, wide_add
-from .sample_row import COUNT, DRAW, FLOOR, FOUND, NONE, REACHING, TOKEN, TOP, TOP_P, Candidates, fraction, least, notes
+from .sample_row import AHEAD, COUNT, DRAW, FLOOR, FOUND, NONE, REACHING, TOKEN, TOP, TOP_P, Candidates, fraction, least, notes
 
 RING = 4096  # token ids kept for the host, per slot
 PIECE = 4096  # logits one workgroup of Argmax looks at
@@ -197,8 +197,8 @@ class Sample(Candidates):
             note[FOUND] = NONE
         barrier()
 
-    def keep_best(self, best, key, token):
-        best[0] = max(best[0], key)
+    def keep_best(self, best, largest, first):
+        best[0] = max(best[0], largest)
 
     def pairs(self):
         """The candidates in workgroup memory, (key, id)."""
@@ -223,11 +223,16 @@ class Sample(Candidates):
         barrier()
         return notes()[COUNT]
 
-    def take(self, floor, key, token):
-        if key >= floor:
-            at = atomic_add(notes()[COUNT], 1)
-            if at < self.THREADS:
-                self.pairs()[at] = u32x2(key, token)
+    def take(self, floor, largest, first):
+        if largest >= floor:  # rarely
+            for i in range(AHEAD * self.VEC):
+                token = self.part_token(first, i)
+                if token < self.vocab:
+                    key = self.key_of(token)
+                    if key >= floor:
+                        at = atomic_add(notes()[COUNT], 1)
+                        if at < self.THREADS:
+                            self.pairs()[at] = u32x2(key, token)
 
     def total(self, top, temperature):
         """The sum of all weights of the row."""

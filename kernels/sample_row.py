@@ -29,6 +29,7 @@ from spirvdsl import (
 from .sample_maths import add_atomically, goal, logit_of, order, times, weight, wide_add, wide_less, wide_sub
 
 NONE = 0xFFFFFFFF  # no token, no place
+AHEAD = 4  # loads a lane has under way
 TOP, FLOOR, COUNT, FOUND, REST_LOW, REST_HIGH, REACHING, TOKEN = range(8)  # words that one lane tells the others
 TOP_K, TOP_P, DRAW = range(3)  # stages of the chain; min_p is a mere comparison
 
@@ -63,16 +64,21 @@ class Candidates(Kernel):
     vocab: Push[u32]
 
     def walk(self, visit, state):
-        """visit(state, key, token) for the whole row; a lane sees its tokens in ascending order."""
+        """visit(state, largest key, first) for every part of the row: its tokens are those of `part_token`, AHEAD * VEC of them."""
         count = self.vocab // self.VEC
         base = group_id.x * count
-        for i in range(local_index, count, self.THREADS):
-            if self.VEC == 4:
-                four = self.logits[base + i]
-                for c in static_range(4):
-                    visit(state, order(four[c]), i * 4 + c)
-            else:
-                visit(state, order(self.logits[base + i]), i)
+        for first in range(local_index, count, self.THREADS * AHEAD):
+            # all loads first: one workgroup has a row to itself, and what it waits for is memory
+            read = [self.logits[base + min(first + e * self.THREADS, count - 1)] for e in static_range(AHEAD)]
+            largest = u32(0)
+            for e in static_range(AHEAD):
+                for c in static_range(self.VEC):
+                    largest = max(largest, order(read[e][c] if self.VEC == 4 else read[e]))
+            visit(state, largest, first)
+
+    def part_token(self, first, i):
+        """Token i of the part beginning at `first`; it may lie past the end of the row."""
+        return (first + i // self.VEC * self.THREADS) * self.VEC + i % self.VEC
 
     def key_of(self, token):
         """The key of one token of the row."""

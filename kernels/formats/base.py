@@ -18,9 +18,11 @@ from spirvdsl import Format, bitcast, f16, f16x2, f32, i32, spirv_decode, u16, u
 
 
 class BlockFormat(Format):
-    """A Format with the interface above. INTEGER: it has packed() and fold()."""
+    """A Format with the interface above. INTEGER: it has packed() and fold(). HALVES: fold() needs lo and hi apart, because
+    the scale changes inside a block; otherwise only their sum matters."""
 
     INTEGER = False
+    HALVES = False
     SIGNED = True
 
     @spirv_decode

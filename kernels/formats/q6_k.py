@@ -37,6 +37,7 @@ class Q6_K(BlockFormat):
     disk_elements = 256
     planes = Quants, Scales
     INTEGER = True
+    HALVES = True
 
     @spirv_decode
     def packed(self, q, s, g, w):

@@ -164,9 +164,7 @@ class Lowering:
                 kernel = Gemv.stamp(**common, **self._gemv_shape(plane.blocks, tokens))
                 groups = self._gemv_groups(kernel, rows, tokens)
             else:
-                # 2 x 2 outputs a lane on lavapipe's integer arm: its LLVM takes 8 s for 4 x 4 (2026-11-30)
-                small = self.caps.is_cpu and plane.arm == "int"
-                kernel = Tile.stamp(**common, **({"BM": 32, "BN": 32, "TM": 2, "TN": 2} if small else {}))
+                kernel = Tile.stamp(**common, **self._tile_shape(plane))
                 groups = (-(-rows // kernel.values["BM"]), -(-tokens // kernel.values["BN"]), 1)
             bind = {"q": (plane.name, i, 0), "s": (plane.name, i, 1), "bias": (bias, row0 * 4, rows * 4) if bias else "nil", "y": target, **self._feed(plane, source)}
             self._add(kernel, bind, {"rows": rows, "blocks": plane.blocks, "tokens": tokens, "y_stride": stride, "y_col": column + row0}, groups, label)
@@ -178,6 +176,12 @@ class Lowering:
             lanes *= 2
         columns = 1 if (tokens or self.t) == 1 else self.most_columns  # two stamps, not four: every one is a driver compile at start
         return {"LANES": lanes, "COLS": columns, "THREADS": 64 if self.caps.is_cpu else 128}
+
+    def _tile_shape(self, plane: PlaneSet) -> dict[str, int]:
+        """Rows x tokens of a workgroup and of a lane. A lane's outputs are what it reuses every staged word for."""
+        if self.caps.is_cpu:  # lavapipe's LLVM takes 8 s to compile 4 x 4 of the integer arm, 1 s for 2 x 2 (2026-11-30)
+            return {"BM": 32, "BN": 32, "TM": 2, "TN": 2} if plane.arm == "int" else {}
+        return {"BM": 128, "BN": 64, "TM": 8, "TN": 4} if plane.arm == "int" else {}
 
     def _gemv_groups(self, kernel: Launchable, rows: int, tokens: int | None = None) -> tuple[int, int, int]:
         values = kernel.values

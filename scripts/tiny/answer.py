@@ -16,7 +16,7 @@ MOST_TOKENS = 72
 
 @torch.no_grad()
 def greedy(model: Tiny, prompts: list[list[int]], stop: set[int], pad: int, batch: int = 128) -> list[list[int]]:
-    """Argmax continuations without the stop token. No cache: each step runs the whole row, which a GPU does not mind."""
+    """Argmax continuations without the stop token. No cache: a GPU does not mind running the whole row each step."""
     device = model.embedding.device
     answers: list[list[int]] = [[] for _ in prompts]
     order = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))

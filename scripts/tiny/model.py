@@ -128,7 +128,8 @@ class Tiny(nn.Module):
         self.project = torch.compile(project, dynamic=False) if compiled else project
         self.combine = torch.compile(combine, dynamic=False) if compiled else combine
 
-    def forward(self, ids: Tensor, cos: Tensor, sin: Tensor, shapes: list[tuple[int, int]], kind: torch.dtype) -> Tensor:
+    def forward(self, ids: Tensor, cos: Tensor, sin: Tensor, shapes: list[tuple[int, int]],
+                kind: torch.dtype) -> Tensor:
         """Hidden states after the last norm, [tokens, hidden] in `kind`; matrices run in `kind`, norms in float32."""
         parts = {name: (stack.to(kind) if stack.dim() == 3 else stack).unbind(0) for name, stack in self.stacks.items()}
         x = F.embedding(ids, self.embedding)

@@ -26,10 +26,9 @@ LEAST_MARGIN = 0.5          # greedy paths with a closer call are passed over: r
 QUOTA = {"question": 110, "long": 50, "part": 30, "plain": 10}
 LONG = (96, 320)            # tokens of a "long" prompt
 
-_PLAIN = ("Which is larger, 5 or 9?", "Spell the word garden.", "Hello", "What is 12 + 30?", "Thanks", "Hi", "2+2", "Bye",
-          "Sort these words: pear, apple, fig.", "Who are you?", "Convert 3 hours to minutes.", "Is 2024 a leap year?",
-          "7 * 8", "Good morning")
-
+_PLAIN = ("Which is larger, 5 or 9?", "Spell the word garden.", "Hello", "What is 12 + 30?", "Thanks", "Hi", "2+2",
+          "Bye", "Sort these words: pear, apple, fig.", "Who are you?", "Convert 3 hours to minutes.",
+          "Is 2024 a leap year?", "7 * 8", "Good morning")
 
 
 def _questions(records: list[dict], rng: random.Random) -> Iterator[str]:

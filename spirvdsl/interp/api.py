@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from ..ir.nodes import Module, Resource, Span
-from ..lang.layout import size_of, stride_of
+from ..lang.layout import offsets_of, size_of, stride_of
 from ..lang.types import RuntimeArray
 from .emit import Program
 from .faults import Fault, InterpError
@@ -30,7 +30,8 @@ def interpret(
     """Runs `grid` workgroups of a verified module, writing into `buffers` (C-contiguous arrays by resource name; their
     bytes are taken as the declared element type, std430). `push` and `spec` give push members and specialisation
     constants by name. `subgroup_size` is a power of two up to 128, unless the module requires one. `max_iterations`
-    bounds every loop. The module must not change between calls: its code is kept.
+    bounds every loop. The module must not change between calls: its code is kept. The workgroups of a batch run in
+    lockstep and batches one after another, so a workgroup may wait for an earlier one, not for a later one.
 
     Raises InterpError at the author's line: an index out of range, a read of memory nothing was stored to, use of an
     undefined value, an undefined operation, a barrier not all lanes reach, a loop that does not end; and for arguments
@@ -106,7 +107,7 @@ def _memory(module: Module, program: Program, buffers: Mapping[str, np.ndarray],
         if r.kind == "workgroup":
             continue
         if r.kind == "push":
-            data = pack(r.type, _fields(r, push))
+            data = _push(r, push)
         else:
             data = _bytes(r, buffers, i in program.stored)
         for suffix, dtype in program.uses.get(i, {}).items():
@@ -118,11 +119,17 @@ def _memory(module: Module, program: Program, buffers: Mapping[str, np.ndarray],
     return attrs
 
 
-def _fields(r: Resource, push: Mapping[str, object]) -> tuple:
-    for f in r.type.fields:
+def _push(r: Resource, push: Mapping[str, object]) -> np.ndarray:
+    """The bytes of the push-constant block."""
+    data = np.zeros(size_of(r.type), np.uint8)
+    for f, offset in zip(r.type.fields, offsets_of(r.type)):
         if f.name not in push:
             raise InterpError(f"push member '{f.name}' is missing", r.span)
-    return tuple(push[f.name] for f in r.type.fields)
+        try:
+            data[offset : offset + size_of(f.type)] = pack(f.type, push[f.name])
+        except (OverflowError, TypeError, ValueError) as error:
+            raise InterpError(f"push member '{f.name}' ({f.type}): {error}", r.span) from None
+    return data
 
 
 def _bytes(r: Resource, buffers: Mapping[str, np.ndarray], stored: bool) -> np.ndarray:
@@ -143,4 +150,13 @@ def _specs(module: Module, spec: Mapping[str, int | float | bool]) -> dict[str, 
     for name in spec:
         if name not in known:
             raise InterpError(f"kernel {module.name} has no specialisation constant '{name}'", module.span)
-    return {f"spec{i}": make_const(s.type, spec.get(s.name, s.default)) for i, s in enumerate(module.spec_consts)}
+    out = {}
+    for i, s in enumerate(module.spec_consts):
+        value = spec.get(s.name, s.default)
+        try:
+            if s.type.is_int and value != int(value):
+                raise ValueError(f"{value!r} is no {s.type}")
+            out[f"spec{i}"] = make_const(s.type, value)
+        except (OverflowError, TypeError, ValueError) as error:
+            raise InterpError(f"specialisation constant '{s.name}' ({s.type}): {error}", s.span) from None
+    return out

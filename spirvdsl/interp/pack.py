@@ -12,7 +12,8 @@ from .values import make_const, memory_dtype, round_bf16, to_memory
 def pack(t: Type, value) -> np.ndarray:
     """uint8 [size_of(t)] holding `value`: a number, or nested sequences in the shape of the type.
 
-    Raises OverflowError for an integer out of range, ValueError for a wrong number of members.
+    Raises OverflowError for an integer out of range, ValueError for a wrong number of members or a fraction where the
+    type is an integer, TypeError for something that is no number.
     """
     out = np.zeros(size_of(t), np.uint8)
     _write(out, 0, t, value)
@@ -21,6 +22,8 @@ def pack(t: Type, value) -> np.ndarray:
 
 def _write(out: np.ndarray, at: int, t: Type, value) -> None:
     if isinstance(t, Scalar):
+        if t.is_int and value != int(value):
+            raise ValueError(f"{value!r} is no {t.name}")
         number = round_bf16(np.float64(value)) if t.encoding == "bf16" else make_const(t, value)
         raw = np.asarray(to_memory(t, number), memory_dtype(t)).reshape(1).view(np.uint8)
         out[at : at + raw.size] = raw

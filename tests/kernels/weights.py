@@ -48,8 +48,9 @@ class Weights:
 
 
 def raw_rows(type_name: str, rows: int, k: int, seed: int = 0, extremes: bool = True) -> np.ndarray:
-    """u8 [rows, bytes of a row] of random weights, near unit variance."""
+    """u8 [rows, bytes of a row] of random weights, near unit variance; extremes: where there are six blocks or more."""
     rng = np.random.default_rng([zlib.crc32(type_name.encode()), rows, k, seed])
+    extremes = extremes and rows * k // generators.block_size(type_name)[0] >= 6  # blocks: some of each kind
     kinds = generators.EXTREMES if extremes else ()
     raw = generators.weight(type_name, (rows, k), 1.0, rng, kinds)
     raw = np.ascontiguousarray(raw).view(np.uint8).reshape(rows, -1)

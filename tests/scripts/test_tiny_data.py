@@ -164,7 +164,8 @@ def test_the_template_in_the_file_renders_as_training_did(fields, training):
     records = [(list(item.messages), list(item.tools)) for item in training if item.opening or len(item.messages) > 1]
     assert any(tools for _, tools in records) and any(m[0]["role"] == "system" for m, _ in records)
     for messages, tools in records[:1500]:
-        assert template.render(messages=messages, tools=tools, add_generation_prompt=True) == chat.render(messages, tools)
+        rendered = template.render(messages=messages, tools=tools, add_generation_prompt=True)
+        assert rendered == chat.render(messages, tools)
 
 
 def test_the_model_file_is_a_small_qwen3_in_q8_0(fields):

@@ -1,4 +1,4 @@
-"""Every kernel of the lowering's table runs in the interpreter, and runs the same after the passes."""
+"""Every kernel of the lowering's table is well formed, runs in the interpreter, and is and does the same after the passes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pytest
 
 from spirvdsl.interp import InterpError, interpret
 from spirvdsl.ir.nodes import Module
+from spirvdsl.ir.verify import verify
 from spirvdsl.lang.layout import size_of
 from spirvdsl.passes import run_passes
 
@@ -51,9 +52,12 @@ REPORTED: list[str] = []
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_every_case_runs(name):
     module = CASES[name][0]()
+    made = run_passes(module)
+    verify(module)
+    verify(made)
     got = outcome(module)
     if got == "reported":  # dead code that reports may be gone after the passes
         REPORTED.append(name)
         assert len(REPORTED) < len(CASES) // 4
     else:
-        assert outcome(run_passes(module)) == got
+        assert outcome(made) == got

@@ -210,6 +210,7 @@ def test_uniform_buffer():
 def test_arguments_that_do_not_fit_are_refused():
     k = Kit()
     p = k.push(n=u32)
+    k.spec("c", i32, 1)
     k.put(k.storage("out", u32), k.gid(), p["n"])
     module = k.module()
     good = np.zeros(32, np.uint32)
@@ -219,6 +220,8 @@ def test_arguments_that_do_not_fit_are_refused():
         ({}, {"n": 1}, None, 32, "buffer 'out' is missing"), ({"out": good, "x": good}, {"n": 1}, None, 32, "no buffer 'x'"),
         ({"out": good}, {}, None, 32, "push member 'n' is missing"), ({"out": good}, {"n": 1, "m": 1}, None, 32, "no push member 'm'"),
         ({"out": np.zeros((32, 2), np.uint32)[:, 0]}, {"n": 1}, None, 32, "not C-contiguous"), ({"out": locked}, {"n": 1}, None, 32, "read-only"),
+        ({"out": good}, {"n": -1}, None, 32, "push member 'n' .u32.: .*out of bounds"), ({"out": good}, {"n": 1.5}, None, 32, "1.5 is no u32"),
+        ({"out": good}, {"n": "x"}, None, 32, "push member 'n' .u32."), ({"out": good}, {"n": 1}, {"c": 2.5}, 32, "constant 'c' .i32.: 2.5 is no i32"),
         ({"out": good}, {"n": 1}, {"z": 1}, 32, "no specialisation constant 'z'"), ({"out": good}, {"n": 1}, None, 24, "subgroup size 24"),
     ]:  # fmt: skip
         with pytest.raises(InterpError, match=words):

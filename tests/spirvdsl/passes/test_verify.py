@@ -1,4 +1,4 @@
-"""The verifier: well-formed kernels pass (the random programs of the other tests do too), each broken rule is named."""
+"""The verifier names each broken rule. That well-formed kernels pass, random programs and a table of every op show elsewhere."""
 
 from __future__ import annotations
 
@@ -7,26 +7,16 @@ import pytest
 from spirvdsl.diagnostics import CompileError
 from spirvdsl.ir.nodes import Block, Function, Node
 from spirvdsl.ir.ops import OPS
-from spirvdsl.ir.verify import verify
 from spirvdsl.ir.verify_types import _RULES
 from spirvdsl.lang.types import Array, Field, Ref, Struct, Vector, bool_, f32, i32, u8, u32, u64
-from spirvdsl.passes import run_passes
 
 from ..interp.harness import SPAN, Kit
-from ..spirv.cases import CASES
 
 PAIR = Struct("Pair", (Field("a", u32), Field("b", f32)))
 
 
 def test_every_op_has_a_rule():
     assert set(_RULES) == set(OPS)
-
-
-@pytest.mark.parametrize("name", sorted(CASES))
-def test_a_kernel_of_every_op_passes_before_and_after_the_passes(name):
-    module = CASES[name][0]()
-    verify(module)
-    verify(run_passes(module))
 
 
 def leaf(k: Kit):
