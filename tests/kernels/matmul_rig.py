@@ -74,11 +74,12 @@ def check(run: rig.Runner, call: Call, w: Weights, feed: Feed, seed: int = 0) ->
 
 
 def judge(found: np.ndarray, values: np.ndarray, feed: Feed, integer: bool, extra) -> None:
-    error = rig.rel_rms(found, feed.seen(integer) @ values.T + extra)
-    assert error <= ARM_BAR, error
-    if integer:
-        error = rig.rel_rms(found, feed.seen(False) @ values.T + extra)
-        assert error <= Q8_BAR, error
+    """Errors in units of sqrt(sum (w x)^2), what a sum of random signs would be: a result that cancels out is no worse."""
+    scale = np.sqrt(np.mean(feed.seen(False) ** 2 @ (values**2).T))
+    assert scale > 0 and np.isfinite(found).all()
+    for bar, seen in ((ARM_BAR, feed.seen(integer)), (Q8_BAR, feed.seen(False))):
+        error = np.sqrt(np.mean((found - (seen @ values.T + extra)) ** 2)) / scale
+        assert error <= bar, f"rms error {error:.2e}, {bar} allowed"
 
 
 def check_gate_up(run: rig.Runner, gate: Weights, up: Weights, feed: Feed, integer: bool, cols: int = 1, lanes: int = 4, threads: int = 64) -> np.ndarray:
