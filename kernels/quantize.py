@@ -32,6 +32,8 @@ from spirvdsl import (
     u32x2,
 )
 
+SMALLEST = 1.1754944e-38  # f32 below are subnormal: a device may take them for 0, and 1 / d may not be finite; such a block is zeros
+
 
 def largest(v):
     """Largest magnitude of an f32x4."""
@@ -51,7 +53,7 @@ def quantise(values, xq, xs, block, part, lanes):
     for v in values:
         peak = max(peak, largest(v))
     d = subgroup_max(peak, cluster=lanes) / 127.0
-    inverse = select(d > 0.0, 1.0 / d, f32(0))
+    inverse = select(d >= SMALLEST, 1.0 / d, f32(0))
     low, high = i32(0), i32(0)
     words = 8 // lanes
     for k in static_range(words):

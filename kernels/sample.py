@@ -35,7 +35,22 @@ from spirvdsl import (
 
 from .rows import Row
 from .sample_maths import add_atomically, goal, order, philox, weight, wide_add
-from .sample_row import AHEAD, COUNT, DRAW, FLOOR, FOUND, NONE, REACHING, TOKEN, TOP, TOP_P, Candidates, fraction, least, notes
+from .sample_row import (
+    AHEAD,
+    COUNT,
+    DRAW,
+    FLOOR,
+    FOUND,
+    NONE,
+    REACHING,
+    TOKEN,
+    TOP,
+    TOP_P,
+    Candidates,
+    fraction,
+    least,
+    notes,
+)
 
 RING = 4096  # token ids kept for the host, per slot
 PIECE = 4096  # logits one workgroup of Argmax looks at

@@ -10,6 +10,7 @@ from spirvdsl import atomic_add, bitcast, exp, f32, max, min, select, u32, u32x2
 
 LARGEST = 0x7F7FFFFF  # bits of the largest finite f32
 ZERO_KEY = 0x80000000
+LOWEST_KEY = ZERO_KEY - LARGEST  # of all that may be drawn
 PHILOX_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 PHILOX_WEYL = (0x9E3779B9, 0xBB67AE85)
 
@@ -79,7 +80,7 @@ def add_atomically(lows, highs, at, w):
 def weight(key, top, temperature):
     """exp((logit - largest logit) / temperature) in units of 2^-40, wide; 0 for key 0. top: key of the largest logit."""
     # bounded: no infinity takes part, whose arithmetic a device may get wrong; exp of the bound is 0 unless T is huge
-    gap = max(logit_of(max(key, u32(1))) - logit_of(top), -3.0e38)
+    gap = max(logit_of(max(key, u32(LOWEST_KEY))) - logit_of(top), -3.0e38)
     e = min(exp(gap / temperature), 1.0) * 16777216.0
     head = u32(e)
     rest = u32((e - f32(head)) * 65536.0)

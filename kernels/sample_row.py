@@ -72,8 +72,9 @@ class Candidates(Kernel):
             read = [self.logits[base + min(first + e * self.THREADS, count - 1)] for e in static_range(AHEAD)]
             largest = u32(0)
             for e in static_range(AHEAD):
-                for c in static_range(self.VEC):
-                    largest = max(largest, order(read[e][c] if self.VEC == 4 else read[e]))
+                if first + e * self.THREADS < count:  # else it is the last one again, which belongs to another lane
+                    for c in static_range(self.VEC):
+                        largest = max(largest, order(read[e][c] if self.VEC == 4 else read[e]))
             visit(state, largest, first)
 
     def part_token(self, first, i):

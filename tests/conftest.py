@@ -23,6 +23,7 @@ PASSING_PROCESSES = ("multiprocessing.resource_tracker", "multiprocessing.forkse
 # Before anything loads the Vulkan loader. `make test` sets these itself; this is for pytest run by hand.
 os.environ.setdefault("XDG_RUNTIME_DIR", "/tmp")
 os.environ.setdefault("MESA_SHADER_CACHE_DIR", str(ROOT / ".cache" / "mesa"))
+os.environ.setdefault("SPIRVDSL_CACHE_DIR", str(ROOT / ".cache" / "spirvdsl"))  # not the user's own
 if LAVAPIPE.exists() and "VK_ICD_FILENAMES" not in os.environ:
     os.environ.setdefault("VK_DRIVER_FILES", str(LAVAPIPE))
 

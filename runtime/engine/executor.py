@@ -64,8 +64,8 @@ class Executor:
                 self.names[f"{side}{layer}"] = self.device.buffer(self.plan.kv_layer_bytes).whole
 
     def _scratch(self) -> None:
-        sizes = dict(self.plan.scratch) | {"state": STATE.itemsize * SLOTS, "table": 4 * self.plan.pages, "nil": 256}
-        ring = self.device.buffer(sizes.pop("ring") * 1, host=True)
+        sizes = dict(self.plan.scratch)
+        ring = self.device.buffer(sizes.pop("ring"), host=True)
         self._ring = ring.mapped.view(np.uint32)
         self.names["ring"] = ring.whole
         self._buffers = {n: self.device.buffer(size) for n, size in sizes.items()}

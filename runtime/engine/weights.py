@@ -19,8 +19,6 @@ from ..plan.residency import Plan
 from ..vk import Device
 from ..vk.buffer import Buffer, Slice
 
-_CHUNK = 64 << 20  # bytes of GGUF data a step
-
 Progress = Callable[[int, int, str], None]
 
 
@@ -31,12 +29,11 @@ class Weights:
         self.device, self.plan = device, plan
         self.slices: dict[object, Slice] = {}
         total, done = sum(i.nbytes for i in plan.model.file.tensors.values()), 0
-        chunk = min(_CHUNK, plan.limit)
-        raw, used, turn = [device.buffer(chunk + 16) for _ in range(2)], [0, 0], 0
+        raw, used, turn = [device.buffer(plan.chunk) for _ in range(2)], [0, 0], 0
         for plane in plan.planes:
             self._allocate(plane)
             for tensor, first in self._parts(plane):
-                for shard, row0, rows, data in self._pieces(plane, tensor, first, chunk):
+                for shard, row0, rows, data in self._pieces(plane, tensor, first, plan.chunk - 16):
                     device.wait(used[turn])
                     device.upload(raw[turn], 0, data)
                     used[turn] = self._repack(plane, shard, raw[turn], row0, rows, len(data) // rows)

@@ -18,7 +18,7 @@ def as_json(plan: Plan, caps: Any) -> dict[str, Any]:
         "model": plan.model.name, "architecture": plan.model.config.arch, "device": plan.device, "n_ctx": plan.n_ctx, "kv": plan.kv, "pages": plan.pages,
         "window": plan.window, "splits": plan.splits, "host_ops": 0,
         "bytes": {"weights": plan.weight_bytes, "kv": plan.kv_bytes, "rope": plan.rope_bytes, "vectors": plan.vector_bytes, "scratch": sum(plan.scratch.values()),
-                  "total": plan.total, "budget": plan.budget, "binding_limit": plan.limit},
+                  "load": plan.load_bytes, "total": plan.total, "budget": plan.budget, "binding_limit": plan.limit},
         "dispatches": {name: len(step) for name, step in steps.items()},
         "dispatches_per_layer": {name: sum(d.label not in ("embed", "head") for d in step) // layers for name, step in steps.items()},
         "kernels": {name: sorted({d.kernel.name for d in step}) for name, step in steps.items()},

@@ -20,6 +20,8 @@ from .planes import PlaneSet, plane_sets
 KV_BYTES = {"f16": 2, "f32": 4}
 _HEADROOM = 0.03  # of the budget: what drivers take for pipelines and descriptors
 _RING = 4096  # token ids the device keeps for the host
+_SLOTS = 16  # sequences with rows and sampling state of their own
+_CHUNK = 64 << 20  # most bytes of GGUF data uploaded at once
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class Plan:
     rope_bytes: int
     vector_bytes: int
     scratch: dict[str, int]
+    chunk: int
     budget: int
     limit: int
     notes: tuple[str, ...]
@@ -51,22 +54,39 @@ class Plan:
     def total(self) -> int:
         return self.weight_bytes + self.kv_bytes + self.rope_bytes + self.vector_bytes + sum(self.scratch.values())
 
+    @property
+    def load_bytes(self) -> int:
+        """Two buffers that GGUF data passes through; gone before the scratch is made."""
+        return 2 * self.chunk
+
     def plane(self, tensor: str) -> PlaneSet:
         """The plane set that holds a tensor."""
         return next(p for p in self.planes if tensor in p.tensors)
 
 
-def scratch_bytes(model: Model, window: int, splits: int, logit_rows: int) -> dict[str, int]:
-    """Activation buffers for `window` rows; names are those of lower.py."""
+def row_bytes(model: Model) -> dict[str, int]:
+    """Activation buffers, bytes a row; names are those of lower.py."""
     c = model.config
     d, ff, heads = padded(c.n_embd), padded(c.n_ff), padded(c.n_head * c.head_dim)
     qkv, hdp = (c.n_head + 2 * c.n_head_kv) * c.head_dim, padded_head(c.head_dim)
-    rows = {"x": d * 4, "h": d * 4, "hq": d, "hs": d // 4, "qkv": qkv * 4, "q": c.n_head * hdp * 4, "a": heads * 4, "aq": heads, "as": heads // 4,
+    return {"x": d * 4, "h": d * 4, "hq": d, "hs": d // 4, "qkv": qkv * 4, "q": c.n_head * hdp * 4, "a": heads * 4, "aq": heads, "as": heads // 4,
             "g": ff * 4, "u": ff * 4, "m": ff * 4, "mq": ff, "ms": ff // 4}
-    out = {n: b * window for n, b in rows.items()}
-    out |= {"partial": max(16, c.n_head * splits * hdp * 4 * (splits > 1)), "stats": max(16, c.n_head * splits * 8 * (splits > 1)),
-            "logits": c.n_vocab * 4 * logit_rows, "best": 8 * (c.n_vocab // 1024 + 1), "rows": 256 + 16 * window, "ring": _RING * 4}
-    return out
+
+
+def scratch_bytes(model: Model, window: int, splits: int, logit_rows: int, pages: int = 0) -> dict[str, int]:
+    """Every buffer that is neither weight nor cache, for `window` rows and a page table of `pages`."""
+    c, hdp = model.config, padded_head(model.config.head_dim)
+    out = {n: b * window for n, b in row_bytes(model).items()}
+    return out | {"partial": max(16, c.n_head * splits * hdp * 4 * (splits > 1)), "stats": max(16, c.n_head * splits * 8 * (splits > 1)),
+                  "logits": c.n_vocab * 4 * logit_rows, "best": 8 * (c.n_vocab // 1024 + 1), "rows": 16 * (_SLOTS + window), "ring": _RING * 4,
+                  "state": 32 * _SLOTS, "table": 4 * pages, "nil": 256}
+
+
+def vector_bytes(model: Model, planes: tuple[PlaneSet, ...]) -> int:
+    """Norms and biases, padded; the biases of a fused plane set a second time, one after the other."""
+    rows = {n: i.shape[0] for n, i in model.file.tensors.items() if len(i.shape) == 1}
+    fused = [[t.replace(".weight", ".bias") for t in p.tensors] for p in planes if len(p.tensors) > 1]
+    return 4 * (sum(map(padded, rows.values())) + sum(padded(sum(rows[b] for b in names)) for names in fused if names[0] in rows))
 
 
 def make_plan(model: Model, caps: Any, budget: int, *, ctx: int | None = None, kv: str = "f16", arm: str | None = None,
@@ -83,23 +103,38 @@ def make_plan(model: Model, caps: Any, budget: int, *, ctx: int | None = None, k
     limit = min(caps.max_storage_buffer_range, caps.max_memory_allocation_size, (max_alloc_mib << 20) if max_alloc_mib else 1 << 62)
     forced = arm or os.environ.get("RUNTIME_ARM") or None
     planes = plane_sets(model, caps, limit, forced)
-    window = window or (32 if caps.is_cpu else 512)
     splits = 1 if caps.is_cpu else max(1, min(16, 256 // c.n_head_kv))
-    vectors = 4 * sum(padded(i.shape[0]) for i in model.file.tensors.values() if len(i.shape) == 1) + 64 * len(model.file.tensors)
+    window, logit_rows, notes = _fitting_window(model, window or (32 if caps.is_cpu else 512), logit_rows, limit, caps)
+    vectors = vector_bytes(model, planes)
     scratch = scratch_bytes(model, window, splits, logit_rows)
-    room = int(budget * (1 - _HEADROOM)) - sum(p.bytes for p in planes) - vectors - sum(scratch.values())
+    chunk = -(-min(_CHUNK, limit - 32, max(i.nbytes for i in model.file.tensors.values())) // 16) * 16 + 16  # 16: wide loads may pass the end
+    fixed = sum(p.bytes for p in planes) + vectors + max(sum(scratch.values()), 2 * chunk)
     layer_page = c.n_head_kv * PAGE * padded_head(c.head_dim) * KV_BYTES[kv]
-    per_page = c.n_layer * 2 * layer_page + PAGE * (c.n_rot // 2) * 8
+    per_page = c.n_layer * 2 * layer_page + PAGE * (c.n_rot // 2) * 8 + 4
     widest = max(layer_page, PAGE * (c.n_rot // 2) * 8)
-    fit = min(room // per_page, limit // widest) * PAGE
-    wanted, notes = ctx or c.n_ctx_train, []
+    by_memory, by_binding = (int(budget * (1 - _HEADROOM)) - fixed) // per_page, limit // widest
+    fit = max(0, min(by_memory, by_binding)) * PAGE
+    wanted = ctx or c.n_ctx_train
     if fit < PAGE or (ctx is not None and -(-ctx // PAGE) * PAGE > fit):
-        need = sum(p.bytes for p in planes) + vectors + sum(scratch.values()) + -(-wanted // PAGE) * per_page
-        hint = f"--ctx {fit} would fit" if fit >= PAGE else "no context fits; use a smaller model or another device"
-        raise PlanError(f"{model.name} with a context of {wanted} needs {need >> 20} MiB, {caps.name} has {budget >> 20} MiB free; {hint}")
+        pages = -(-wanted // PAGE)
+        what = f"needs {fixed + pages * per_page >> 20} MiB, {caps.name} has {budget >> 20} MiB free" if by_memory < pages else (
+            f"needs a buffer of {pages * widest >> 20} MiB, {limit >> 20} MiB are allowed")
+        raise PlanError(f"{model.name} with a context of {wanted} {what}; " + (f"--ctx {fit} would fit" if fit else "no context fits; use a smaller model or another device"))
     n_ctx = min(wanted, fit)
     if n_ctx < wanted:
         notes.append(f"context shrunk from {wanted} to {n_ctx} tokens to fit")
     pages = -(-n_ctx // PAGE)
+    scratch["table"] = 4 * pages
     return Plan(model, caps.name, planes, kv, n_ctx, pages, window, splits, pages * layer_page, c.n_layer * 2 * pages * layer_page,
-                n_ctx * (c.n_rot // 2) * 8, vectors, scratch, budget, limit, tuple(notes))
+                n_ctx * (c.n_rot // 2) * 8, vectors, scratch, chunk, budget, limit, tuple(notes))
+
+
+def _fitting_window(model: Model, window: int, logit_rows: int, limit: int, caps: Any) -> tuple[int, int, list[str]]:
+    """(window, logit rows, notes): fewer rows where a buffer of all would be over the limit of one binding."""
+    widest = max(*row_bytes(model).values(), model.config.n_vocab * 4 if logit_rows > 1 else 0)
+    most = limit // widest
+    if most < 1 or model.config.n_vocab * 4 > limit:
+        raise PlanError(f"one row of activations or logits of {model.name} is over the {limit >> 20} MiB one buffer may have on {caps.name}; raise --max-alloc-mib or use another device")
+    if window <= most:
+        return window, logit_rows, []
+    return most, min(logit_rows, most), [f"prefill windows shrunk from {window} to {most} tokens: a buffer may have {limit >> 20} MiB"]

@@ -13,15 +13,17 @@ DEFAULT = "kernels.catalogue"
 
 
 class Entry(NamedTuple):
-    """A kernel with the name that its golden file carries."""
+    """A kernel with the name that its golden files carry. text, ir: whether its SPIR-V and its IR are golden as text too."""
 
     name: str
     kernel: Any
+    text: bool = True
+    ir: bool = False
 
 
 def add_argument(parser: argparse.ArgumentParser) -> None:
     """--catalogue MODULE."""
-    parser.add_argument("--catalogue", metavar="MODULE", default=DEFAULT, help="module whose catalogue() lists objects with .name and .kernel")
+    parser.add_argument("--catalogue", metavar="MODULE", default=DEFAULT, help="module whose catalogue() lists objects with .name and .kernel (and .text, .ir)")
 
 
 def load(module_name: str) -> list[Entry]:
@@ -35,7 +37,7 @@ def load(module_name: str) -> list[Entry]:
             raise CommandError(f"{module_name}: the name {item.name} is given twice")
         if not is_kernel(item.kernel):
             raise CommandError(f"{module_name}: {item.name} is a {type(item.kernel).__name__}, not a kernel")
-        entries[item.name] = Entry(item.name, item.kernel)
+        entries[item.name] = Entry(item.name, item.kernel, getattr(item, "text", True), getattr(item, "ir", False))
     if not entries:
         raise CommandError(f"{module_name}: catalogue() is empty")
     return [entries[name] for name in sorted(entries)]

@@ -35,8 +35,9 @@ def feed(tokens: int, k: int, seed: int) -> Feed:
     """Random rows of different sizes, with one block of zeros and one outlier where there is room."""
     rng = np.random.default_rng(seed)
     x = np.zeros((tokens, -(-k // 32) * 32), np.float32)
-    x[:, :k] = rng.standard_normal((tokens, k)) * rng.uniform(0.25, 4, (tokens, 1))
+    x[:, :k] = rng.standard_normal((tokens, k))
     if k > 64:
         x[:, 32:64] = 0
-        x[-1, k // 2] = 20
+        x[-1, k // 2] = 9
+    x *= rng.uniform(0.25, 4, (tokens, 1)).astype(np.float32)
     return Feed(x)

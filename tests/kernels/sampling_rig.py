@@ -35,30 +35,36 @@ class Asked:
         return state
 
 
-def rows_at(positions: np.ndarray, slots: int = 1) -> np.ndarray:
-    """Row records whose drawn tokens get these positions, dealt to the slots in turn."""
-    rows = np.zeros(len(positions), ROW)
-    rows["position"], rows["slot"] = np.asarray(positions) - 1, np.arange(len(positions)) % slots
-    return rows
+def poisoned(count: int, dtype=np.uint32) -> np.ndarray:
+    """So many elements that nobody has written."""
+    return np.full(count * np.dtype(dtype).itemsize // 4, POISON, np.uint32).view(dtype)
 
 
-def sample(logits: np.ndarray, asked: Asked, positions: np.ndarray, seed: int = 0, device=None, threads: int = 256, vec: int = 1, size: int = 32) -> np.ndarray:
-    """One token per position. logits: f32 [T, vocab]; on `device`, else in the interpreter with subgroups of `size`.
-
-    The record of row t lies at t; what the kernel makes of it at T + t, poisoned before.
-    """
-    t, vocab = logits.shape
-    rows = np.full(2 * t, POISON, np.uint32).repeat(4).view(ROW)
-    rows[:t] = rows_at(positions)
-    state, ring = asked.state(seed=seed), np.full(RING, POISON, np.uint32)
-    kernel = Sample.stamp(VEC=vec, THREADS=threads)
-    arguments = {"rows_of": rows, "state": state, "ring": ring, "vocab": vocab, "source": 0, "target": t}
+def run(kernel, grid, device, size: int = 32, **arguments) -> None:
+    """Launch with arrays that the kernel writes in place; device None: the interpreter with subgroups of `size`."""
     if device is None:
-        kernel.interpret(t, logits=logits, **arguments, subgroup_size=size)
-    else:
-        kernel[t](logits=logits, **arguments)
+        kernel.interpret(grid, **arguments, subgroup_size=size)
+        return
+    arrays = {name: device.array(value.view(np.uint32) if value.dtype.names else value) for name, value in arguments.items() if isinstance(value, np.ndarray)}
+    kernel[grid](**arguments | arrays)
+    for name, array in arrays.items():
+        if name in ("rows_of", "state", "ring", "best"):
+            arguments[name].view(np.uint32)[:] = array.numpy().view(np.uint32)
+
+
+def sample(logits, asked: Asked, positions, seed: int = 0, device=None, threads: int = 256, vec: int = 1, size: int = 32) -> np.ndarray:
+    """One token per position. logits: f32 [T, vocab], or [vocab] for the same row T times.
+
+    The record of row t lies at t, the one that the kernel makes at T + t.
+    """
+    positions = np.asarray(positions)
+    t, vocab = len(positions), logits.shape[-1]
+    rows = poisoned(2 * t, ROW)
+    rows["position"][:t], rows["slot"][:t], rows["table"][:t] = positions - 1, 0, np.arange(t)
+    state, ring = asked.state(seed=seed), poisoned(RING)
+    run(Sample.stamp(VEC=vec, THREADS=threads), t, device, size, logits=np.ascontiguousarray(np.broadcast_to(logits, (t, vocab))),
+        rows_of=rows, state=state, ring=ring, vocab=vocab, source=0, target=t)
     made = rows[t:]
-    assert np.array_equal(made["position"], positions) and not made["slot"].any() and not made["table"].any()
+    assert np.array_equal(made["position"], positions) and not made["slot"].any() and np.array_equal(made["table"], np.arange(t))
     assert (made["token"] < vocab).all()
-    assert ring[0] in made["token"]
     return made["token"].astype(np.int64)

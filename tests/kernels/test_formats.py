@@ -9,17 +9,11 @@ from kernels.formats import FORMATS
 from kernels.matmul import Embed
 from tests.kernels import rig
 from tests.kernels.oracles.formats import dequantise
-from tests.kernels.weights import planes, raw_rows, repack
-from tests.models.blocks import SCALES
+from tests.kernels.weights import planes, raw_rows, repack, scale_offsets, widths
 
+QUANTISED = [t for t in FORMATS if scale_offsets(t)]
 EVERYWHERE = [*(f"interp{n}" for n in rig.SIZES), "device"]
-WIDTHS = {"F32": (1, 100, 256), "F16": (1, 100, 256), "BF16": (1, 100, 256), "Q8_0": (32, 96, 896), "Q4_0": (32, 96, 896), "Q5_0": (32, 96, 896)}
 ROWS = 67
-
-
-def widths(type_name: str) -> tuple[int, ...]:
-    """Row lengths that the format can have, odd ones first."""
-    return WIDTHS.get(type_name, (256, 512, 1024))
 
 
 def row_records(tokens) -> np.ndarray:
@@ -69,7 +63,7 @@ def test_shards_of_rows_and_pieces_of_a_file(run, type_name):
     for first, last in ((5, 6), (6, ROWS), (0, 5)):
         repack(run, type_name, raw[first:last], k, *pieces, row0=first)
     assert same_bits(pieces[0], whole[0])
-    assert same_bits(pieces[1], whole[1]) or type_name not in SCALES
+    assert same_bits(pieces[1], whole[1]) or type_name not in QUANTISED
     true = dequantise(type_name, raw, k)
     # a shard holds rows 20..44 of the table: it answers for its own tokens and leaves those of other shards alone
     q, s = planes(type_name, 24, k)
@@ -109,7 +103,7 @@ def test_floats_of_every_kind(run, type_name):
 
 
 @pytest.mark.parametrize("run", ["interp32", "device"], indirect=True)
-@pytest.mark.parametrize("type_name", SCALES)
+@pytest.mark.parametrize("type_name", QUANTISED)
 def test_every_scale_in_every_block(run, type_name):
     """Every finite f16 as the block's scale, under random codes."""
     scales = np.arange(65536, dtype=np.uint16)
@@ -117,7 +111,7 @@ def test_every_scale_in_every_block(run, type_name):
     elements = FORMATS[type_name].disk_elements
     scales = np.concatenate([scales, scales])[: len(scales) // 128 * 128] if elements == 32 else scales[::13][:4096]
     raw = np.random.default_rng(5).integers(0, 256, (len(scales), FORMATS[type_name].disk.size), np.uint8)
-    for i, offset in enumerate(SCALES[type_name]):
+    for i, offset in enumerate(scale_offsets(type_name)):
         raw[:, offset : offset + 2] = scales[:: 1 - 2 * i].copy().view(np.uint8).reshape(-1, 2)
     per_row = 16
     raw, k = raw.reshape(len(scales) // per_row, -1), per_row * elements

@@ -7,7 +7,7 @@ import pytest
 
 from kernels.formats import FORMATS
 from tests.kernels import rig
-from tests.kernels.feeds import feed
+from tests.kernels.feeds import Feed, feed
 from tests.kernels.matmul_rig import check, gemv, judge
 from tests.kernels.weights import weights
 
@@ -20,8 +20,7 @@ SIZES = [f"interp{n}" for n in rig.SIZES]
 
 
 def shapes(type_name: str) -> list[tuple[int, int, int]]:
-    large = FORMATS[type_name].elements == 256
-    return LARGE_BLOCKS if large else (SMALL_BLOCKS if FORMATS[type_name].INTEGER else FLOATS + SMALL_BLOCKS[2:])
+    return {1: FLOATS + SMALL_BLOCKS[2:], 32: SMALL_BLOCKS, 256: LARGE_BLOCKS}[FORMATS[type_name].disk_elements]
 
 
 def name(value) -> str | None:
@@ -105,13 +104,11 @@ def test_shards_of_rows(run, integer, seed):
 
 
 @pytest.mark.parametrize("run", ["interp32", "device"], indirect=True)
-@pytest.mark.parametrize("type_name,integer", [(t, i) for t, i in ARMS if t not in ("F32", "F16", "BF16")], ids=name)
+@pytest.mark.parametrize("type_name,integer", [(t, i) for t, i in ARMS if FORMATS[t].disk_elements > 1], ids=name)
 def test_a_row_of_one_kind(run, type_name, integer):
     """One weight at a time picks its own value out of a row: no place is read for another."""
-    k = max(FORMATS[type_name].elements, 32)
+    k = FORMATS[type_name].disk_elements
     w = weights(type_name, 3, k, seed=2)
     x = np.zeros((k, k), np.float32)
     np.fill_diagonal(x, 127)  # quantised exactly: d = 1
-    from tests.kernels.feeds import Feed
-
     check(run, gemv(w, integer), w, Feed(x))

@@ -21,7 +21,7 @@ ON_DEVICE += [(t, True, SMALL) for t, f in FORMATS.items() if f.INTEGER]
 
 def sweep(run, type_name, integer, shape, seed, chosen=SHAPES, **epilogue):
     for rows, blocks, tokens in chosen:
-        k = blocks * FORMATS[type_name].elements
+        k = blocks * max(32, FORMATS[type_name].disk_elements)
         w = weights(type_name, rows, k)
         check(run, tile(w, integer, shape, **epilogue), w, feed(tokens, k, seed))
 

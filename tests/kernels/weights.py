@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 
 from kernels.formats import FORMATS
 from kernels.repack import Repack
 from kernels.rows import padded
+from spirvdsl import f16
 from tests.kernels import rig
 from tests.kernels.oracles.formats import dequantise
 from tests.models import blocks as generators
@@ -47,19 +48,52 @@ class Weights:
         return np.pad(self.values, ((0, 0), (0, self.blocks * 32 - self.k)))
 
 
-def raw_rows(type_name: str, rows: int, k: int, seed: int = 0, extremes: bool = True) -> np.ndarray:
-    """u8 [rows, bytes of a row] of random weights, near unit variance; extremes: where there are six blocks or more."""
-    rng = np.random.default_rng([zlib.crc32(type_name.encode()), rows, k, seed])
-    extremes = extremes and rows * k // generators.block_size(type_name)[0] >= 6  # blocks: some of each kind
-    kinds = generators.EXTREMES if extremes else ()
-    raw = generators.weight(type_name, (rows, k), 1.0, rng, kinds)
-    raw = np.ascontiguousarray(raw).view(np.uint8).reshape(rows, -1)
-    if extremes and type_name in generators.SCALES:
-        size = generators.block_size(type_name)[1]
-        all_blocks = raw.reshape(-1, size)
-        for offset in generators.SCALES[type_name]:
-            all_blocks[:, offset + 1] ^= rng.choice(np.array([0, 0x80], np.uint8), len(all_blocks))  # either sign
+def widths(type_name: str) -> tuple[int, ...]:
+    """Row lengths that a file may hold in this format, odd ones first."""
+    return {1: (1, 100, 256), 32: (32, 96, 896), 256: (256, 512, 1024)}[FORMATS[type_name].disk_elements]
+
+
+def scale_offsets(type_name: str) -> list[int]:
+    """Byte offsets of the f16 scales in a block; none for float formats."""
+    disk = FORMATS[type_name].disk
+    return [disk.offsets[f.name] for f in disk.fields if f.type == f16] if FORMATS[type_name].disk_elements > 1 else []
+
+
+def _random_blocks(type_name: str, count: int, rng: np.random.Generator) -> np.ndarray:
+    """u8 [count, block bytes]: random codes under f16 scales of about 2^-8 (formats that the tests' generators do not know)."""
+    raw = rng.integers(0, 256, (count, FORMATS[type_name].disk.size), np.uint8)
+    for offset in scale_offsets(type_name):
+        raw[:, offset : offset + 2] = (2.0**-8 * rng.uniform(0.5, 1.5, count)).astype("<f2").view(np.uint8).reshape(-1, 2)
     return raw
+
+
+def _make_extreme(type_name: str, raw: np.ndarray, rng: np.random.Generator) -> None:
+    """Some blocks of zeros, some of ones, some under subnormal scales; scales of either sign everywhere."""
+    order = rng.permutation(len(raw))
+    zero, full, tiny = (order[i::6] for i in range(3))
+    raw[zero] = 0
+    scales = [raw[full, offset : offset + 2].copy() for offset in scale_offsets(type_name)]
+    raw[full] = 0xFF
+    for offset, old in zip(scale_offsets(type_name), scales, strict=True):
+        raw[full, offset : offset + 2] = old
+        raw[tiny, offset : offset + 2] = rng.integers(1, 0x400, len(tiny)).astype("<u2").view(np.uint8).reshape(-1, 2)
+        raw[:, offset + 1] ^= rng.choice(np.array([0, 0x80], np.uint8), len(raw))
+
+
+def raw_rows(type_name: str, rows: int, k: int, seed: int = 0) -> np.ndarray:
+    """u8 [rows, bytes of a row] of random weights; where there are six blocks or more, some of every extreme kind."""
+    rng = np.random.default_rng([zlib.crc32(type_name.encode()), rows, k, seed])
+    fmt = FORMATS[type_name]
+    blocks = rows * k // fmt.disk_elements
+    if type_name in generators.TYPES:
+        kinds = generators.EXTREMES if blocks >= 6 else ()
+        raw = np.ascontiguousarray(generators.weight(type_name, (rows, k), 1.0, rng, kinds)).view(np.uint8)
+    else:
+        raw = _random_blocks(type_name, blocks, rng)
+    raw = raw.reshape(blocks, -1)
+    if blocks >= 6 and scale_offsets(type_name):
+        _make_extreme(type_name, raw, rng)
+    return raw.reshape(rows, -1)
 
 
 def planes(type_name: str, rows: int, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -77,10 +111,10 @@ def repack(run: rig.Runner, type_name: str, raw: np.ndarray, k: int, q: np.ndarr
         k=k, blocks=blocks, row_bytes=raw.shape[1])
 
 
-@lru_cache(maxsize=None)
-def weights(type_name: str, rows: int, k: int, seed: int = 0, extremes: bool = True) -> Weights:
+@cache
+def weights(type_name: str, rows: int, k: int, seed: int = 0) -> Weights:
     """The same weights for the same arguments. Do not write to the arrays."""
-    raw = raw_rows(type_name, rows, k, seed, extremes)
+    raw = raw_rows(type_name, rows, k, seed)
     q, s = planes(type_name, rows, k)
     repack(rig.interpreter(32), type_name, raw, k, q, s)
     made = Weights(type_name, k, raw, dequantise(type_name, raw, k), q, s)

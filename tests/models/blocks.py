@@ -10,11 +10,17 @@ from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, quants
 
 FLOAT_TYPES = ("F32", "F16", "BF16")
 QUANTISED_TYPES = ("Q8_0", "Q4_0", "Q5_0")  # PyPI gguf quantises these
-RANDOM_TYPES = ("Q4_K", "Q5_K", "Q6_K")  # and only dequantises these
+# and of these only the dequantiser is used
+RANDOM_TYPES = ("Q4_1", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS")
 TYPES = FLOAT_TYPES + QUANTISED_TYPES + RANDOM_TYPES
 EXTREMES = ("subnormal", "zero", "max")
-SCALES = {"Q8_0": (0,), "Q4_0": (0,), "Q5_0": (0,), "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,)}
-_MIDDLE_CODE = {"Q4_K": 7.5, "Q5_K": 15.5}  # dmin = middle code * d makes the mean zero
+SCALES = {
+    "Q8_0": (0,), "Q4_0": (0,), "Q5_0": (0,), "Q4_1": (0, 2), "Q5_1": (0, 2), "Q2_K": (80, 82), "Q3_K": (108,),
+    "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,), "IQ4_NL": (0,), "IQ4_XS": (0,),
+}  # fmt: skip
+# second scale = this * d makes the mean zero; it is subtracted in K formats, added in the others
+_MIDDLE_CODE = {"Q4_K": 7.5, "Q5_K": 15.5, "Q2_K": 1.5, "Q4_1": -7.5, "Q5_1": -15.5}
+_SIGNED_SUB_SCALES = {"Q3_K": (96, 108), "IQ4_XS": (2, 8)}  # bytes; all zeros is the most negative, all ones the largest
 _EXTREME_SHARE = 1 / 6  # of the blocks, for each kind of extreme
 
 
@@ -47,12 +53,15 @@ def _pack_k_scales(s: np.ndarray, m: np.ndarray) -> np.ndarray:
 def _sane_sub_scales(type_name: str, raw: np.ndarray, rng: np.random.Generator) -> None:
     """Sub-scales like a quantiser's, over most of their range; minima near the scales keep sub-blocks near zero mean."""
     n = len(raw)
-    if type_name in _MIDDLE_CODE:
+    if type_name in ("Q4_K", "Q5_K"):
         s = rng.integers(16, 64, (n, 8))
         raw[:, 4:16] = _pack_k_scales(s, np.clip(s + rng.integers(-4, 5, (n, 8)), 0, 63))
     elif type_name == "Q6_K":
         s = rng.integers(32, 129, (n, 16)) * rng.choice([-1, 1], (n, 16))
         raw[:, 192:208] = s.clip(-128, 127).astype(np.int8).view(np.uint8)
+    elif type_name == "Q2_K":
+        s = rng.integers(4, 16, (n, 16))
+        raw[:, :16] = s | np.clip(s + rng.integers(-1, 2, (n, 16)), 0, 15) << 4
 
 
 def random_blocks(type_name: str, n: int, std: float, rng: np.random.Generator) -> np.ndarray:
@@ -78,6 +87,11 @@ def _maximal(type_name: str, n: int, std: float, rng: np.random.Generator) -> np
         raw[:, 4:16] = 0xFF
     elif type_name == "Q6_K":
         raw[:, 192:208] = rng.choice(np.array([0x7F, 0x80], np.uint8), (n, 16))
+    elif type_name == "Q2_K":
+        raw[:, :16] = 0xFF
+    elif type_name in _SIGNED_SUB_SCALES:
+        first, last = _SIGNED_SUB_SCALES[type_name]
+        raw[:, first:last] = rng.choice(np.array([0x00, 0xFF], np.uint8), (n, last - first))
     factor = 2.0**-8 * rng.uniform(0.7, 1.3, n)
     _set_scales(type_name, raw, factor)
     unit = np.sqrt((dequantize_blocks(type_name, raw) ** 2).mean())

@@ -53,9 +53,10 @@ def test_extreme_blocks(kind):
     assert ((d & 0x7C00 == 0) & (d & 0x3FF != 0)).sum() == 100
     changed = raw[(raw != plain).any(1)]
     assert len(changed) == 300 and np.isfinite(blocks.dequantize_blocks(kind, raw)).all()
-    code = {"Q8_0": slice(2, 34), "Q4_0": slice(2, 18), "Q5_0": slice(2, 22), "Q6_K": slice(0, 192)}.get(
+    code = {"Q8_0": slice(2, 34), "Q4_0": slice(2, 18), "Q5_0": slice(2, 22), "Q6_K": slice(0, 192), "Q2_K": slice(16, 80),
+            "Q3_K": slice(0, 96), "Q4_1": slice(4, 20), "Q5_1": slice(4, 24), "IQ4_NL": slice(2, 18), "IQ4_XS": slice(8, None)}.get(
         kind, slice(16, None)
-    )
+    )  # fmt: skip
     high, low = (0x7F, 0x80) if kind == "Q8_0" else (0xFF, 0x00)
     assert (changed[:, code] == high).all(1).sum() > 10 and (
         (changed[:, code] == low).all(1) & changed.any(1)
@@ -101,7 +102,7 @@ def test_same_seed_same_bytes(tmp_path):
 
 
 @pytest.mark.parametrize("kw", [{"arch": "qwen2", "head_dim": 24}, {"heads": 3, "kv_heads": 2}, {"head_dim": 15}, {"arch": "llama"},
-                                {"types": "Q4_K"}, {"types": "Q2_K"}, {"rope_scaling": {"type": "yarn", "factor": 2.0, "odd": 1}},
+                                {"types": "Q4_K"}, {"types": "TQ1_0", "d": 256}, {"rope_scaling": {"type": "yarn", "factor": 2.0, "odd": 1}},
                                 {"tokenizer": "byte", "vocab": 200}])  # fmt: skip
 def test_arguments_that_make_no_model(tmp_path, kw):
     with pytest.raises(ValueError):

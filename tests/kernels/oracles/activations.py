@@ -38,7 +38,7 @@ def quantise(x: np.ndarray) -> Quantised:
     blocks = x.astype(np.float32).reshape(len(x), -1, 32)
     scales = (np.abs(blocks).max(-1) / np.float32(127)).astype(np.float32)
     with np.errstate(divide="ignore", over="ignore"):
-        inverse = np.where(scales > 0, np.float32(1) / scales, np.float32(0)).astype(np.float32)
+        inverse = np.where(scales >= np.finfo(np.float32).tiny, np.float32(1) / scales, np.float32(0)).astype(np.float32)
     ints = np.rint(blocks * inverse[..., None]).astype(np.int8)
     return Quantised(ints.reshape(x.shape), scales)
 

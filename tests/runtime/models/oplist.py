@@ -75,3 +75,27 @@ class Interpreter:
 
     def add(self, op, a, b) -> np.ndarray:
         return a + b
+
+
+class Rounded(Interpreter):
+    """The same in the number formats of the device, everything else in float64.
+
+    q8: matrices read activations as the int arm does, int8 with one scale of amax / 127 for each 32 of a row.
+    cache: the type of keys and values.
+    """
+
+    def __init__(self, model: Model, q8: bool, cache: type):
+        super().__init__(model)
+        self.q8, self.cache_type = q8, cache
+
+    def linear(self, op, a) -> np.ndarray:
+        if not self.q8:
+            return super().linear(op, a)
+        width = a.shape[1]
+        blocks = np.pad(a, ((0, 0), (0, -width % 32))).reshape(len(a), -1, 32)
+        scale = np.abs(blocks).max(-1, keepdims=True) / 127
+        rounded = np.round(blocks / np.where(scale > 0, scale, 1)) * scale
+        return super().linear(op, rounded.reshape(len(a), -1)[:, :width])
+
+    def kv_store(self, op, a, b) -> None:
+        super().kv_store(op, *(x.astype(self.cache_type).astype(np.float64) for x in (a, b)))

@@ -142,7 +142,7 @@ def test_golden_round(project, capsys, tmp_path):
     assert not folder.exists()
     status, out, _ = run(capsys, *args)
     assert status == 0 and "2 kernels, 2 of them new or re-emitted" in out
-    assert sorted(p.name for p in folder.iterdir()) == ["Scale-3.spvasm", "manifest.json", "saxpy.spvasm"]
+    assert sorted(p.name for p in folder.iterdir()) == ["Scale-3.spvasm", "census.txt", "manifest.json", "saxpy.spvasm"]
     before = {p.name: p.read_bytes() for p in folder.iterdir()}
     assert run(capsys, *args)[0] == 0 and {p.name: p.read_bytes() for p in folder.iterdir()} == before
     assert run(capsys, *args, "--check")[:2] == (0, "2 kernels, 0 of them new or re-emitted, the other 2 byte-identical\n")
@@ -154,6 +154,37 @@ def test_golden_round(project, capsys, tmp_path):
     assert status == 1 and "is not up to date" in err
     assert out.splitlines()[:4] == ["missing: saxpy", "re-emitted: Scale[3]", "orphan: old.spvasm", "orphan: gone (in manifest.json)"]
     assert run(capsys, *args)[0] == 0 and {p.name: p.read_bytes() for p in folder.iterdir()} == before
+
+
+def test_golden_texts_are_those_asked_for(project, capsys, tmp_path):
+    """An entry without text leaves its hash alone, one with ir its IR too; a kind that is not wanted any more goes."""
+    path = tmp_path / f"{project}.py"
+    source = path.read_text().replace('"name kernel"', '"name kernel text ir"').replace('saxpy)', 'saxpy, TEXT, not TEXT)').replace('Scale[3])', 'Scale[3], True, True)')
+    folder = tmp_path / "golden"
+    args = ("golden", "--catalogue", project, "--dir", str(folder))
+    for text, names in ((False, ["Scale-3.ir", "Scale-3.spvasm", "saxpy.ir"]), (True, ["Scale-3.ir", "Scale-3.spvasm", "saxpy.spvasm"])):
+        path.write_text(source.replace("THREE = 3", f"THREE = 3; TEXT = {text}  # {'x' * text}"))
+        sys.modules.pop(project, None)
+        assert run(capsys, *args)[0] == 0
+        assert sorted(p.name for p in folder.iterdir()) == sorted([*names, "census.txt", "manifest.json"])
+        assert set(json.loads((folder / "manifest.json").read_text())) == {"saxpy", "Scale[3]"}
+        assert run(capsys, *args, "--check")[0] == 0
+    ir = (folder / "Scale-3.ir").read_text()
+    assert ir.startswith("kernel Scale[3]")
+    (folder / "Scale-3.ir").write_text(ir.replace("mul", "add"))
+    status, out, _ = run(capsys, *args, "--check")
+    assert status == 1 and "re-emitted: Scale[3]" in out
+
+
+def test_golden_census(project, capsys, tmp_path):
+    args = ("golden", "--catalogue", project, "--dir", str(tmp_path / "golden"))
+    run(capsys, *args)
+    path = tmp_path / "golden" / "census.txt"
+    rows = path.read_text()
+    assert "opcodes OpFMul\n" in rows
+    path.write_text(rows.replace("OpFMul", "OpFDiv"))
+    status, out, _ = run(capsys, *args, "--check")
+    assert status == 1 and "emitted for the first time: opcodes OpFMul" in out and "emitted no more: opcodes OpFDiv" in out
 
 
 def test_golden_text_that_was_edited(project, capsys, tmp_path):
