@@ -30,6 +30,7 @@ from .sample_maths import add_atomically, goal, logit_of, order, times, weight, 
 
 NONE = 0xFFFFFFFF  # no token, no place
 AHEAD = 4  # loads a lane has under way
+GROUP = 16  # sums that are added in a row
 TOP, FLOOR, COUNT, FOUND, REST_LOW, REST_HIGH, REACHING, TOKEN = range(8)  # words that one lane tells the others
 TOP_K, TOP_P, DRAW = range(3)  # stages of the chain; min_p is a mere comparison
 
@@ -101,18 +102,24 @@ class Candidates(Kernel):
         self.highs()[local_index] = value.y
 
     def accumulate(self, count):
-        """Entries 0..count-1 become running sums. All lanes call it, after a barrier; it ends in one if count > 1."""
-        step = u32(1)
-        while step < count:
-            takes = local_index < count and local_index >= step
-            value = u32x2(0)
-            if takes:
-                value = wide_add(self.sum_at(local_index), self.sum_at(local_index - step))
+        """Entries 0..count-1 become running sums: within groups of 16, then over the groups; a few reads cost less than the
+        barriers of a scan by doubling. All lanes call it, after a barrier; it ends in one."""
+        start, value = local_index // GROUP * GROUP, u32x2(0)
+        if local_index < count:
+            for i in range(start, local_index + 1):
+                value = wide_add(value, self.sum_at(i))
+        barrier()
+        if local_index < count:
+            self.put_sum(value)
+        barrier()
+        if count > GROUP:
+            if local_index < count:
+                for end in range(GROUP - 1, start, GROUP):
+                    value = wide_add(value, self.sum_at(end))
             barrier()
-            if takes:
+            if local_index < count:
                 self.put_sum(value)
             barrier()
-            step = step * 2
 
     def locate(self, count, wanted):
         """note[FOUND] = the first of `count` running sums that reaches `wanted`, note[REST_*] = what was wanting before it;

@@ -7,7 +7,7 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 
-# Exceptions of these names are messages for the user, wherever they are defined; everything else is a fault of ours.
+# With GGUFError, these are messages for the user, wherever they are raised; everything else is a fault of ours.
 _EXPECTED = (ValueError, OSError, MemoryError, RuntimeError)
 
 
@@ -30,12 +30,14 @@ def model_options(parser: argparse.ArgumentParser) -> None:
 
 def fail(program: str, run: Callable[[], None]) -> int:
     """Run a command. 0, or 1 with one line on stderr for everything a user can be at fault for or a device can do."""
+    from .gguf import GGUFError
+
     try:
         run()
     except KeyboardInterrupt:
         print(f"{program}: interrupted", file=sys.stderr)
         return 130
-    except _EXPECTED as error:
+    except (GGUFError, *_EXPECTED) as error:
         print(f"{program}: {' '.join(str(error).split()) or type(error).__name__}", file=sys.stderr)
         return 1
     return 0

@@ -18,7 +18,6 @@ from tests.models.build import make_model
 from tests.reference.forward import forward
 from tests.reference.parity import assert_parity
 from tests.runtime.engine.rig import EMBEDDED, TOKENS, small_model
-from tests.runtime.models import headers
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = {  # module -> arguments after MODEL that make a whole command
@@ -47,7 +46,7 @@ def refused(done: subprocess.CompletedProcess) -> str:
 
 @pytest.fixture(scope="module")
 def small(device, tmp_path_factory):
-    return small_model(tmp_path_factory.mktemp("commands"))
+    return small_model(tmp_path_factory.mktemp("commands"), tokenizer="byte")
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +58,8 @@ def bad(tmp_path_factory) -> dict[str, tuple[Path, str]]:
     whole = EMBEDDED.read_bytes()
     (folder / "half.gguf").write_bytes(whole[: len(whole) // 2])
     (folder / "head.gguf").write_bytes(whole[:1000])
-    llama = headers.write(folder / "llama.gguf", change=lambda keys, infos: keys.__setitem__("general.architecture", ("string", "llama")))
+    llama = make_model(folder / "llama.gguf", tokenizer="byte")
+    llama.write_bytes(llama.read_bytes().replace(b"qwen3", b"llama"))  # the architecture, and every key that begins with it
     iq1 = with_type(make_model(folder / "iq1.gguf", d=256, ff=256, tokenizer="byte"), "blk.1.ffn_up.weight", int(GGMLQuantizationType.IQ1_S))
     return {"missing": (folder / "none.gguf", "none.gguf"), "text": (folder / "text.gguf", "text.gguf"), "empty": (folder / "empty.gguf", "empty.gguf"),
             "cut in its tensors": (folder / "half.gguf", "half.gguf"), "cut in its header": (folder / "head.gguf", "head.gguf"),
@@ -158,4 +158,4 @@ def test_a_file_without_a_tokenizer_is_no_hindrance_but_to_serve(device, tmp_pat
     with open_gguf(path) as file:
         assert "tokenizer.ggml.tokens" not in file.metadata
     assert run("runtime.plan", path).returncode == 0
-    assert "ids.gguf" in refused(run("runtime.serve", path, "--port", "0"))
+    assert "tokenizer" in refused(run("runtime.serve", path, "--port", "0"))

@@ -66,8 +66,8 @@ def test_sums_are_right_with_and_without_streaming(server, seed):
 
 def test_a_seed_repeats_a_sampled_reply(server):
     with httpx.Client(base_url=server, timeout=60) as http:
-        body = {"messages": [{"role": "user", "content": "Hello!"}], "temperature": 1.5, "top_k": 0, "min_p": 0, "max_tokens": 24}
-        say = lambda seed: http.post("/v1/chat/completions", json=body | {"seed": seed}).json()["choices"][0]["message"]["content"]  # noqa: E731
+        body = {"prompt": "The", "temperature": 2.0, "top_k": 0, "top_p": 1, "min_p": 0, "max_tokens": 24}
+        say = lambda seed: http.post("/v1/completions", json=body | {"seed": seed}).json()["choices"][0]["text"]  # noqa: E731
         assert say(5) == say(5)
         assert len({say(seed) for seed in range(4)}) > 1
 
