@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from typing import Any
 
 from ..diagnostics import CompileError
 from ..ir.nodes import Node, Resource, Span
 from ..ir.ops import MATH, MATH_SPECIAL
-from ..lang.builtins import ATOMICS, REDUCTIONS
+from ..lang.builtins import ATOMICS, BUILTINS, REDUCTIONS
 from ..lang.layout import size_of, stride_of
 from ..lang.types import Array, Scalar, Type, Vector, bool_, f32, i32, lanes_of, scalar_of, u32, with_scalar
 from .typing import coerce, default_type, literal, unify
@@ -26,11 +27,10 @@ class BuiltinCalls:
         own = getattr(self, f"call_{name}", None)
         if own is not None:
             try:
-                return own(node, *args, **kwargs)
+                inspect.signature(own).bind(node, *args, **kwargs)
             except TypeError as why:
-                if "call_" not in str(why):
-                    raise
-                raise self.error("E0105", f"{name}(): wrong arguments", node, _usage(name)) from None
+                raise self.error("E0105", f"{name}(): {why}", node, _usage(name)) from None
+            return own(node, *args, **kwargs)
         if name.startswith("subgroup_"):
             return self._subgroup(name.removeprefix("subgroup_"), args, kwargs, node)
         if name.startswith("atomic_") and name.removeprefix("atomic_") in ATOMICS:
@@ -290,9 +290,10 @@ class BuiltinCalls:
         return self.b.node("subgroup", x.type, (x,), fn=fn, mode=mode, cluster=cluster)
 
 
+def takes_places(name: str) -> bool:
+    """Builtins whose first argument is a place or a type, not a value that is read for the call."""
+    return name.startswith("atomic_") or name in ("volatile_load", "type_of")
+
+
 def _usage(name: str) -> str:
-    from ..lang.builtins import BUILTINS
-
     return BUILTINS[name].__doc__ or ""
-
-
