@@ -57,7 +57,6 @@ TABLE: dict[str, tuple[str, str]] = {
     "E0309": ("read of a write-only resource", "annotate it InOut to read it"),
     "E0401": ("may be read before it is assigned", "give it a value on every path that leads here"),
     "E0402": ("missing return on some path", "end the function with return"),
-    "E0403": ("break or continue outside a loop", "it belongs into for or while"),
     "E0404": ("a for loop is wrong", "loop over range(n), static_range(n), or a tuple or list"),
     "E0405": ("must be known at compile time", "use constants and template parameters"),
     "E0406": ("control transfer inside an unrolled loop, or out of a call that cannot be a function", "use range(), or return once at the end"),

@@ -232,9 +232,7 @@ class Flow(Statements):
 
     def _leave(self, node: ast.stmt, op: str) -> None:
         frame = self.frame
-        if not frame.loops:
-            raise self.error("E0403", f"{op} outside a loop", node)
-        runtime, depth = frame.loops[-1]
+        runtime, depth = frame.loops[-1]  # Python itself refuses a break outside a loop
         if runtime:
             self.b.node(op, None)
         elif self.ctx.depth == depth:

@@ -115,6 +115,15 @@ class Names:
     def error(self, code: str, message: str, node: ast.AST, help: str = "") -> CompileError:
         return CompileError(code, message, self.span(node), help)
 
+    @contextmanager
+    def speaking_of(self, span: Span) -> Iterator[None]:
+        """Nodes made inside the with statement carry this span."""
+        saved, self.b.span = self.b.span, span
+        try:
+            yield
+        finally:
+            self.b.span = saved
+
     # memory
     def load(self, place: Place, span: Span, **attrs) -> Node:
         """Read a place. E0309 for a write-only buffer, E0209 for a whole one."""
@@ -125,7 +134,8 @@ class Names:
             raise CompileError("E0309", f"{r.name} is Out; it cannot be read", span, f"annotate it InOut to read what {r.name} holds")
         if r is not None:
             r.read = True
-        return self.b.load(place.ref, **attrs)
+        with self.speaking_of(span):
+            return self.b.load(place.ref, **attrs)
 
     def rvalue(self, value: Any, span: Span) -> Any:
         """A Node or compile-time value; places are loaded."""
@@ -133,7 +143,7 @@ class Names:
 
     def settle(self, value: Any, span: Span) -> Any:
         """A value to be kept for later, as an argument, a result or in a tuple: numbers are read now, memory stays memory."""
-        if isinstance(value, Place) and not value.write_only and (value.is_number or value.owned):
+        if isinstance(value, Place) and (value.is_number or value.owned):
             return self.load(value, span)
         return value
 
@@ -150,9 +160,12 @@ class Names:
             r.written = True
         return place
 
-    def store(self, place: Place, value: Any, span: Span) -> None:
+    def store(self, place: Place, value: Any, span: Span, target: Span | None = None) -> None:
+        """target: where the place stands, for reports of the store; span: the whole assignment."""
         self.writable(place, span)
-        self.b.store(place.ref, coerce(self.b, self.rvalue(value, span), place.type, place.what, span))
+        value = coerce(self.b, self.rvalue(value, span), place.type, place.what, span)
+        with self.speaking_of(target or span):
+            self.b.store(place.ref, value)
 
     # names
     def read_name(self, node: ast.Name) -> Any:

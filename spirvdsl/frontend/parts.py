@@ -145,7 +145,8 @@ class Parts(Names):
             if isinstance(base, Node) and not isinstance(self.component(base, node), int):
                 self._spill(root, node)
                 base = self.eval(node.value)
-        return base, self.part(base, node)
+        with self.speaking_of(self.span(node)):
+            return base, self.part(base, node)
 
     def release(self, node: Part) -> None:
         """The assignment to this part is done."""
@@ -179,7 +180,7 @@ class Parts(Names):
             new = coerce(self.b, self.rvalue(value, span), elem, f"{node.value.id}.{getattr(node, 'attr', at)}", span)
             self.assign_name(node.value.id, self.b.node("insert", base.type, (base, new), index=at), span)
         elif isinstance(now, Place):
-            self.store(now, value, span)
+            self.store(now, value, span, self.span(node))
         else:
             raise self.error("E0308", f"cannot assign to {ast.unparse(node)}", node)
 
