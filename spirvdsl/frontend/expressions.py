@@ -8,7 +8,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from ..ir.nodes import Block, Node, Span
+from ..ir.nodes import Block, Node
 from ..ir.ops import OPS
 from ..lang.builtins import BuiltinValue
 from ..lang.types import Vector, bool_, scalar_of

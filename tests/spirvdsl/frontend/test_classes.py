@@ -5,7 +5,23 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spirvdsl import CompileError, Format, In, Kernel, Out, Param, Push, f16, f32, global_id, i8, spirv_decode, struct, u8, u32
+from spirvdsl import (
+    CompileError,
+    Format,
+    In,
+    Kernel,
+    Out,
+    Param,
+    Push,
+    f16,
+    f32,
+    global_id,
+    i8,
+    spirv_decode,
+    struct,
+    u8,
+    u32,
+)
 
 
 @struct
@@ -52,7 +68,7 @@ class Base(Kernel):
     requires = ("ROWS >= 1",)
     BIAS = 0.5
 
-    q: In["fmt.planes[0]"]
+    q: In[fmt.planes[0]]
     y: Out[f32]
     n: Push[u32]
 
