@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..ir.nodes import Block, Node
@@ -142,11 +142,19 @@ class Expressions(Parts):
         self.budget(len(items), node)
         frame = self.frame
         env, written, sure = dict(frame.env), set(frame.written), set(frame.sure)
-        for item in items:
+        for item in self.iterations(items):
             self.bind_fresh(head.target, item)
             if all(self._static_condition(test) for test in head.ifs):
                 self._comprehend(rest, emit, node)
         frame.env, frame.written, frame.sure = env, written, sure
+
+    def iterations(self, items: list[Any]) -> Iterator[Any]:
+        """The items of something unrolled, while the frame knows which one is being walked."""
+        frame, outer = self.frame, self.frame.iteration
+        for i, item in enumerate(items):
+            frame.iteration = (*outer, i)
+            yield item
+        frame.iteration = outer
 
     def bind_fresh(self, target: ast.expr, item: Any) -> None:
         """The names of a comprehension or an unrolled loop are bound anew, whatever they were before."""

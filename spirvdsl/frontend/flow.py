@@ -165,12 +165,14 @@ class Flow(Statements):
         frame = self.frame
         held = {n: v for n in stored_in([node.target]) if isinstance(v := frame.env.get(n), Variable)}
         frame.loops.append((False, self.ctx.depth))
-        for item in items:
+        iteration = frame.iteration
+        for item in self.iterations(items):
             self.bind_fresh(node.target, item)
             self.body(node.body)
             left, frame.left = frame.left, frame.left if frame.left == "return" else ""
             if left in ("break", "return") or self.b.block.terminated:
                 break
+        frame.iteration = iteration  # a break leaves it where it was
         frame.loops.pop()
         for name, var in held.items():  # run-time code around knows the name as a variable
             if items and not isinstance(frame.env[name], Variable) and not self.b.block.terminated:

@@ -83,6 +83,7 @@ class Frame:
     read: set[str] = field(default_factory=set)
     written: set[str] = field(default_factory=set)
     sure: set[str] = field(default_factory=set)
+    iteration: tuple[int, ...] = ()  # of the unrolled loops around: a shared() there is another array each time
 
     def __post_init__(self) -> None:
         self.stored, self.names = self.source.stored, self.source.names()

@@ -112,5 +112,7 @@ def describe(value: Any) -> str:
     if isinstance(value, bool | int | float | str):
         text = repr(value)
         return f"{type(value).__name__} {text if len(text) <= 40 else text[:37] + '...'}"
+    if isinstance(value, Type):
+        return f"type {value.name}"
     name = getattr(value, "__name__", None)
     return f"{type(value).__name__} {name}" if isinstance(name, str) else f"a {type(value).__name__}"

@@ -242,6 +242,21 @@ def test_lists_of_registers():
 
 
 @kernel(workgroup_size=N)
+def tiles(x: In[f32], y: Out[f32]):
+    both = [shared(f32, N) for _ in static_range(2)]
+    for t in static_range(2):
+        both[t][local_index] = x[local_index] * (t + 1)
+    barrier()
+    y[local_index] = both[0][N - 1 - local_index] + 10 * both[1][local_index] + min(x[0], 2, x[1])
+
+
+def test_every_iteration_has_its_own_shared_array():
+    y = zeros()
+    tiles.interpret(1, X, y)
+    np.testing.assert_allclose(y, X[::-1] + 20 * X + min(X[0], 2, X[1]), rtol=1e-6)
+
+
+@kernel(workgroup_size=N)
 def atomics(z: InOut[u32], x: In[u32]):
     total = shared(u32, 1)
     if local_index == 0:
