@@ -12,10 +12,11 @@ from ..ir.nodes import Block, FloatControls, Function, Module, Resource, Span, S
 from ..lang.layout import align_of, size_of
 from ..lang.resources import Annotation
 from ..lang.types import Field, RuntimeArray, Scalar, Struct, Type, bool_, scalar_of
-from .calls import _MISSING, Walker
 from .frame import Context, Frame
 from .source import Source, source_of
+from .static import SelfObject
 from .values import Place
+from .walker import Walker
 
 _PUSH_LIMIT = 128  # bytes every Vulkan device has (maxPushConstantsSize)
 
@@ -99,13 +100,13 @@ def build_function(function: Callable, module: Module) -> Module:
     """A function kernel: parameters are resources, the body is the entry."""
     source = source_of(function)
     interface = Interface(module, Builder(module.entry.body, module.span))
-    for (name, parameter), arg in zip(inspect.signature(function).parameters.items(), _arguments(source), strict=True):
+    for (name, parameter), arg in zip(inspect.signature(function).parameters.items(), source.arguments(), strict=True):
         span = source.span(arg)
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             raise CompileError("E0302", f"{name}: kernels take no *args or **kwargs", span)
         annotation = parameter.annotation
         if isinstance(annotation, str):
-            annotation = _evaluate(annotation, source.globals, name, span)
+            annotation = _evaluate(annotation, source.names(), name, span)
         interface.declare(name, None if annotation is parameter.empty else annotation, parameter.default, span)
     interface.finish()
     return _walk(source, interface, dict(interface.names), None)
@@ -125,25 +126,7 @@ def build_class(stamp: Any, main: Callable, module: Module) -> Module:
     return _walk(source, interface, {first: me}, me)
 
 
-class SelfObject:
-    """`self` of a class kernel: resources by member name, everything else from the stamped class."""
-
-    def __init__(self, cls: type, names: dict[str, Any]):
-        self.cls, self.names, self.__name__ = cls, names, cls.__name__
-
-    def lookup(self, name: str, after: type | None = None) -> Any:
-        """The member `name`, or the sentinel for none; after: search only the classes behind it (super())."""
-        if name in self.names and after is None:
-            return self.names[name]
-        mro = self.cls.__mro__
-        for base in mro[mro.index(after) + 1:] if after else mro:
-            if name in vars(base):
-                value = vars(base)[name]
-                return value.__func__ if isinstance(value, staticmethod) else value
-        return _MISSING
-
-
-def _walk(source: Source, interface: Interface, env: dict[str, Any], me: Any) -> Module:
+def _walk(source: Source, interface: Interface, env: dict[str, Any], me: SelfObject | None) -> Module:
     module = interface.module
     walker = Walker(Context(module, interface.b, module.workgroup_size, stack=[source.function]), me)
     walker.frame = Frame(source, "entry", env, None)
@@ -152,11 +135,6 @@ def _walk(source: Source, interface: Interface, env: dict[str, Any], me: Any) ->
         interface.b.return_()
     module.entry.body.nodes[:0] = walker.ctx.locals
     return module
-
-
-def _arguments(source: Source) -> list:
-    a = source.node.args
-    return [*a.posonlyargs, *a.args, *([a.vararg] if a.vararg else []), *a.kwonlyargs, *([a.kwarg] if a.kwarg else [])]
 
 
 def _evaluate(text: str, names: dict[str, Any], what: str, span: Span) -> Any:

@@ -13,7 +13,8 @@ import numpy as np
 from ..diagnostics import CompileError
 from ..ir.build import Builder
 from ..ir.nodes import Node, Span
-from ..lang.types import Scalar, Type, Vector, bool_, f32, i32, scalar_of, u32
+from ..lang.types import Scalar, Type, Vector, bool_, f32, i32, lanes_of, scalar_of, u32
+from .values import describe
 
 OPERATORS = {"Add": ("add", "add"), "Sub": ("sub", "subtract"), "Mult": ("mul", "multiply"), "Div": ("div", "divide"),
              "FloorDiv": ("floordiv", "floor-divide"), "Mod": ("mod", "take the modulo of"), "BitAnd": ("and", "and"), "BitOr": ("or", "or"),
@@ -35,27 +36,35 @@ def literal(b: Builder, value: Any, t: Type, span: Span, explicit: bool = False)
     """A Python number as a constant of type `t` (vectors: splat). explicit: the author wrote t(value)."""
     s = scalar_of(t)
     if s is None or not isinstance(value, bool | int | float):
-        raise CompileError("E0213", f"{_describe(value)} has no run-time form as {t.name}", span, "only numbers and bools become run-time values")
+        raise CompileError("E0213", f"{describe(value)} has no run-time form as {t.name}", span)
     if isinstance(t, Vector):
         one = literal(b, value, s, span, explicit)
         return b.const(t, (one.attrs["value"],) * t.lanes)
     if s.is_bool != isinstance(value, bool) and not (explicit and s.is_bool is False):
-        raise CompileError("E0206", f"{value!r} is not {s.name}", span, f"write {s.name}(...) or a {s.name} literal")
+        raise CompileError("E0206", f"{describe(value)} is not {s.name}", span, f"write {s.name}(...) or a {s.name} literal")
     if s.is_bool:
-        return b.const(s, value)
+        return b.const(s, bool(value))
     if s.is_float:
-        rounded = round_to(float(value), s)
-        if np.isinf(rounded) and not np.isinf(float(value)):
-            raise CompileError("E0203", f"{value!r} does not fit {s.name}", span)
-        return b.const(s, rounded)
+        return b.const(s, _float_literal(value, s, span))
     if isinstance(value, float):
-        if not explicit or value != int(value):
+        if not explicit or value % 1 != 0:
             raise CompileError("E0206", f"float literal {value!r} where {s.name} is needed", span, f"write an int, or {s.name}(...) of a float value")
         value = int(value)
     low, high = s.range()
     if not low <= int(value) <= high:
-        raise CompileError("E0203", f"{value} does not fit {s.name} ({low} to {high})", span)
+        raise CompileError("E0203", f"{describe(value)} does not fit {s.name} ({low} to {high})", span)
     return b.const(s, int(value))
+
+
+def _float_literal(value: bool | int | float, s: Scalar, span: Span) -> float:
+    try:
+        wide = float(value)
+    except OverflowError:
+        raise CompileError("E0203", f"{describe(value)} does not fit {s.name}", span) from None
+    rounded = round_to(wide, s)
+    if np.isinf(rounded) and not np.isinf(wide):
+        raise CompileError("E0203", f"{value!r} does not fit {s.name}", span)
+    return rounded
 
 
 def default_type(value: Any, span: Span) -> Scalar:
@@ -66,18 +75,19 @@ def default_type(value: Any, span: Span) -> Scalar:
         return i32
     if isinstance(value, float):
         return f32
-    raise CompileError("E0213", f"{_describe(value)} has no run-time form", span, "only numbers and bools become run-time values")
+    raise CompileError("E0213", f"{describe(value)} has no run-time form", span)
 
 
-def _describe(value: Any) -> str:
-    name = getattr(value, "__name__", None)
-    return f"{type(value).__name__} {name}" if name else f"{type(value).__name__} {value!r}"
+def common_literal_type(values: Any, span: Span) -> Scalar:
+    """The type bare literals take together: f32 when one is a float, else that of the first."""
+    values = list(values)
+    return default_type(next((v for v in values if isinstance(v, float)), values[0]), span)
 
 
 def unify(b: Builder, a: Any, c: Any, verb: str, span: Span) -> tuple[Node, Node]:
     """Both operands as nodes of one type; a scalar meets a vector by splat."""
     if not isinstance(a, Node) and not isinstance(c, Node):
-        t = default_type(a if isinstance(a, float) else c, span)
+        t = common_literal_type((a, c), span)
         return literal(b, a, t, span), literal(b, c, t, span)
     if not isinstance(a, Node):
         return _weak(b, a, c.type, verb, span), c
@@ -89,13 +99,15 @@ def unify(b: Builder, a: Any, c: Any, verb: str, span: Span) -> tuple[Node, Node
         return a, b.splat(c, a.type.lanes)
     if isinstance(c.type, Vector) and c.type.elem == a.type:
         return b.splat(a, c.type.lanes), c
-    raise CompileError("E0207", f"cannot {verb} {a.type.name} {'by' if verb in ('divide', 'multiply', 'shift') else 'and'} {c.type.name}", span, _conversion_help(a.type, c.type))
+    joint = {"divide": "by", "multiply": "by", "floor-divide": "by", "take the modulo of": "by", "subtract": "from"}.get(verb, "and")
+    first, second = (c, a) if joint == "from" else (a, c)
+    raise CompileError("E0207", f"cannot {verb} {first.type.name} {joint} {second.type.name}", span, _conversion_help(a.type, c.type))
 
 
 def _weak(b: Builder, value: Any, t: Type, verb: str, span: Span) -> Node:
     s = scalar_of(t)
     if s is None:
-        raise CompileError("E0202", f"cannot {verb} {t.name} and {_describe(value)}", span)
+        raise CompileError("E0202", f"cannot {verb} {t.name} and {describe(value)}", span)
     if isinstance(value, float) and s.is_int:
         raise CompileError("E0207", f"cannot {verb} {t.name} and the float literal {value!r}", span, f"write f32(...) around the {t.name}, or an int literal")
     return literal(b, value, t, span)
@@ -108,8 +120,7 @@ def _conversion_help(a: Type, c: Type) -> str:
     if isinstance(a, Vector) and isinstance(c, Vector) and a.lanes != c.lanes:
         return "both vectors need the same number of lanes"
     wide = a if (sa.is_float, sa.bits) >= (sc.is_float, sc.bits) else c
-    name = ("the " + wide.name) if wide is None else wide.name
-    return f"write {name}(...) around the {(c if wide is a else a).name}; numbers never convert by themselves"
+    return f"write {wide.name}(...) around the {(c if wide is a else a).name}; numbers never convert by themselves"
 
 
 def binary(b: Builder, kind: str, a: Any, c: Any, span: Span) -> Node:
@@ -141,10 +152,12 @@ def _floor(b: Builder, op: str, x: Node, y: Node, s: Scalar, span: Span) -> Node
     if s.is_float:
         raise CompileError("E0202", f"{'//' if op == 'floordiv' else '%'} is not defined for {x.type.name}", span, "use floor(a / b), or a - b * floor(a / b)")
     divisor = y.attrs["value"] if y.op == "const" else None
-    if divisor == 0:
+    if divisor == 0 or (isinstance(divisor, tuple) and 0 in divisor):
         raise CompileError("E0203", "division by zero", span)
     if s.kind == "u":
         return b.binary("div" if op == "floordiv" else "rem", x, y)
+    if isinstance(divisor, tuple) and len(set(divisor)) == 1:
+        divisor = divisor[0]
     if isinstance(divisor, int) and divisor > 0 and divisor & (divisor - 1) == 0:
         if op == "floordiv":
             return b.binary("shr", x, literal(b, divisor.bit_length() - 1, x.type, span))
@@ -155,22 +168,22 @@ def _floor(b: Builder, op: str, x: Node, y: Node, s: Scalar, span: Span) -> Node
 
 def _shift(b: Builder, op: str, a: Any, n: Any, span: Span) -> Node:
     if not isinstance(a, Node):
-        if not isinstance(n, Node):
-            raise CompileError("E0901", "compile-time shift reached the run-time path", span)
         a = literal(b, a, n.type, span)
     s = scalar_of(a.type)
     if s is None or not s.is_int:
         raise CompileError("E0202", f"cannot shift {a.type.name}", span, "shifts take integers")
+    counts = n.attrs["value"] if isinstance(n, Node) and n.op == "const" else n
+    for count in counts if isinstance(counts, tuple) else (counts,):
+        if not isinstance(count, Node) and (not isinstance(count, int) or isinstance(count, bool) or not 0 <= count < s.bits):
+            raise CompileError("E0215", f"shift of {s.name} by {describe(count)}", span, f"a shift count is an int, 0 to {s.bits - 1}")
     if not isinstance(n, Node):
-        if not isinstance(n, int) or not 0 <= n < s.bits:
-            raise CompileError("E0215", f"shift of {s.name} by {n!r}", span, f"a shift count is 0 to {s.bits - 1}")
         return b.binary(op, a, literal(b, n, a.type, span))
     t = scalar_of(n.type)
     if t is None or not t.is_int:
         raise CompileError("E0202", f"cannot shift by {n.type.name}", span, "shift counts are integers")
     if isinstance(a.type, Vector) and isinstance(n.type, Scalar):
         n = b.splat(n, a.type.lanes)
-    if isinstance(n.type, Vector) != isinstance(a.type, Vector):
+    if lanes_of(n.type) != lanes_of(a.type):
         raise CompileError("E0202", f"cannot shift {a.type.name} by {n.type.name}", span)
     return b.binary(op, a, n)
 
@@ -180,7 +193,9 @@ def compare(b: Builder, op: str, a: Any, c: Any, span: Span) -> Node:
     x, y = unify(b, a, c, "compare", span)
     s = scalar_of(x.type)
     if s is None or (s.is_bool and op not in ("eq", "ne")):
-        raise CompileError("E0202", f"cannot compare {x.type.name}", span)
+        raise CompileError("E0202", f"cannot compare {x.type.name}", span, "numbers and vectors are compared; bools with == and !=")
+    if s.encoding == "bf16":
+        raise CompileError("E0202", "bf16 has no comparison", span, "convert with f32(...)")
     return b.binary(op, x, y)
 
 
@@ -197,13 +212,13 @@ def coerce(b: Builder, value: Any, t: Type, what: str, span: Span, code: str = "
 def index_node(b: Builder, value: Any, length: int | None, span: Span) -> Node:
     """An index as a 32-bit integer node; constants are checked against a known length."""
     if isinstance(value, bool) or not isinstance(value, Node | int):
-        raise CompileError("E0210", f"index is {_describe(value) if not isinstance(value, Node) else value.type.name}", span, "an index is u32 or i32")
-    if isinstance(value, Node):
-        if value.type not in (u32, i32):
-            code = "E0602" if value.type is not None and scalar_of(value.type) and scalar_of(value.type).bits == 64 else "E0210"
-            raise CompileError(code, f"index is {value.type.name}", span, "an index is u32 or i32; write u32(...)")
-        return value
-    if value < 0 or (length is not None and value >= length):
-        raise CompileError("E0211", f"index {value} is out of range{f' of {length} elements' if length is not None else ''}", span,
-                           "negative indices do not wrap" if value < 0 else "")
-    return b.const(u32, value)
+        raise CompileError("E0210", f"index is {describe(value)}", span)
+    if isinstance(value, Node) and value.type not in (u32, i32):
+        s = scalar_of(value.type) if value.type is not None else None
+        wide = s is not None and s.is_int and s.bits == 64 and isinstance(value.type, Scalar)
+        raise CompileError("E0602" if wide else "E0210", f"index is {describe(value)}", span, "an index is u32 or i32; write u32(...)")
+    known = value.attrs["value"] if isinstance(value, Node) and value.op == "const" else value
+    if not isinstance(known, Node) and not 0 <= known < (length or 1 << 32):
+        raise CompileError("E0211", f"index {known} is out of range{f' of {length} elements' if length is not None else ''}", span,
+                           "negative indices do not wrap" if known < 0 else "")
+    return value if isinstance(value, Node) else b.const(u32, value)
