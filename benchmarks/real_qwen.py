@@ -31,7 +31,7 @@ REQUEST = "Write a Python function that returns the n-th Fibonacci number."
 CHAT = (
     REQUEST,
     "请解释快速排序的工作原理。",
-    "What is the difference between a process and a thread?",
+    "Explain what a hash table is and when to use one.",
     "Count from 1 to 20, with commas between the numbers.",
     "List the planets of the solar system in order, with one fact about each.",
 )

@@ -152,6 +152,13 @@ def test_logits_that_are_no_numbers_are_never_drawn(device, asked):
     check_row(row, asked, device=device)
 
 
+@pytest.mark.parametrize("asked", [Asked(1.0, 600), Asked(2.0, 600, 0.97), Asked(3.0, 600, 1.0, 0.01)])
+def test_a_top_k_of_more_than_there_are_numbers(device, asked):
+    row = row_of(5000)
+    row[np.arange(5000) % 12 != 0] = -np.inf  # 417 are left
+    check_row(row, asked, device=device)
+
+
 @pytest.mark.parametrize("asked", [Asked(0.9, 40, 0.91, 0.05), Asked(), Asked(1.0, 300), Asked(1.0, 0, 0.5013), Asked(0.0)])
 def test_rows_at_the_ends_of_f32(device, asked):
     largest = np.finfo(np.float32).max

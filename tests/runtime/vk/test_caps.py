@@ -17,7 +17,7 @@ PROBE = """
 from runtime.vk import Device
 with Device() as dev:
     c = dev.caps
-    print(c.subgroup_size, c.has("cooperativeMatrix"), len(c.coop_matrices), 
+    print(c.subgroup_size, c.has("cooperativeMatrix"), len(c.coop_matrices),
           "VK_KHR_cooperative_matrix" in c.extensions, c.api_version[0], c.is_cpu)
 """
 
