@@ -223,7 +223,7 @@ def parity_part(args: argparse.Namespace) -> dict[str, Any]:
         texts = [template.render([{"role": "user", "content": c}]) for c in CHAT] + list(RAW)
         template.close()
     order = [i for pair in zip(range(5), range(5, 10)) for i in pair]  # few prompts: some of both kinds
-    texts = [texts[i] for i in order][: args.prompts]
+    texts = [texts[i] for i in order][args.skip: args.skip + args.prompts]
     traces, logits, tokens = peer_side(args, tok, texts)
     options = argparse.Namespace(model=args.model, ctx=args.ctx, kv="f16", device=args.device, arm=args.arm, max_alloc_mib=None)
     with opened(options) as executor:
@@ -311,6 +311,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--peer", metavar="LIBDIR", help="folder with libllama (also LLAMA_LIB_DIR)")
     parser.add_argument("--tokens", type=int, default=32, metavar="N", help="greedy tokens a prompt (32)")
     parser.add_argument("--prompts", type=int, default=10, metavar="N", help="how many of the ten prompts (10)")
+    parser.add_argument("--skip", type=int, default=0, choices=range(10), metavar="N", help="leave out the first N prompts")
     parser.add_argument("--arm", choices=("scalar", "int"), help="force a matmul arm")
     parser.add_argument("--ctx", type=int, default=4096, metavar="N", help="context of the server and the executor (4096)")
     parser.add_argument("--threads", type=int, default=2, metavar="N", help="threads of the peer (2)")

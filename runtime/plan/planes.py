@@ -49,7 +49,7 @@ class PlaneSet:
 
 
 def plane_sets(model: Model, caps: Any, limit: int, forced: str | None) -> tuple[PlaneSet, ...]:
-    """Every matrix of the model, in file order; q, k and v of a layer together where they share a format.
+    """Every matrix of the model, in file order; q, k and v (or q and k) of a layer together where they share a format.
 
     limit: most bytes of one binding and allocation. PlanError when even 64 rows do not fit.
     """
@@ -69,20 +69,23 @@ def plane_sets(model: Model, caps: Any, limit: int, forced: str | None) -> tuple
 
 
 def _fusable(model: Model, name: str) -> tuple[str, ...]:
-    """q, k, v when `name` is one of them and all have its type and columns; else the tensor alone."""
+    """q, k, v when `name` begins them and all have its type and columns; q and k when v differs (Q4_K_M); else the tensor alone."""
     stem, _, role = name.rpartition(".attn_")
     trio = tuple(f"{stem}.attn_{r}.weight" for r in "qkv")
     if role not in ("q.weight", "k.weight", "v.weight") or not all(t in model.file.tensors for t in trio):
         return (name,)
-    kinds = {(model.file.tensors[t].type_name, model.file.tensors[t].shape[1]) for t in trio}
-    return trio if len(kinds) == 1 else (name,)
+    for group in (trio, trio[:2]):
+        kinds = {(model.file.tensors[t].type_name, model.file.tensors[t].shape[1]) for t in group}
+        if name in group and len(kinds) == 1:
+            return group
+    return (name,)
 
 
 def _plane_set(model: Model, tensors: tuple[str, ...], caps: Any, limit: int, forced: str | None) -> PlaneSet:
     infos = [model.file.tensors[t] for t in tensors]
     rows, k = sum(i.shape[0] for i in infos), infos[0].shape[1]
     arm, reason = choose(tensors[0], infos[0].type_name, caps, forced)
-    whole = PlaneSet(tensors[0] if len(tensors) == 1 else tensors[0].replace("attn_q", "attn_qkv"), tensors, infos[0].type_name, rows, k, arm, reason, ((0, rows),))
+    whole = PlaneSet(tensors[0] if len(tensors) == 1 else tensors[0].replace("attn_q", "attn_" + "qkv"[: len(tensors)]), tensors, infos[0].type_name, rows, k, arm, reason, ((0, rows),))
     largest = max(whole.plane_bytes(rows))
     if largest > limit:
         step = limit // max(1, -(-largest // rows)) // _SHARD_ROWS * _SHARD_ROWS
