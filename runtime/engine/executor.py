@@ -102,7 +102,9 @@ class Executor:
         pieces = -(-vocab // PIECE)
         source = 0 if form.decode else SLOTS + form.tokens - 1
         if form.pick == "sample":
-            kernel = Sample.stamp(VEC=1 if vocab % 4 else 4, THREADS=min(512, self.device.caps.max_workgroup_invocations))
+            caps = self.device.caps
+            small = caps.is_cpu or caps.max_workgroup_invocations < 512  # lavapipe compiles and runs this stamp fastest (2026-11-30)
+            kernel = Sample.stamp(VEC=1 if small or vocab % 4 else 4, THREADS=256 if small else 512)
             return [Dispatch(kernel, {"logits": "logits", "rows_of": "rows", "state": "state", "ring": "ring"},
                              {"vocab": vocab, "source": source, "target": 0}, (rows, 1, 1), "pick")]
         return [Dispatch(Argmax.stamp(), {"logits": "logits", "best": "best"}, {"vocab": vocab}, (pieces, rows, 1), "argmax"),

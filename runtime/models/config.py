@@ -20,6 +20,7 @@ from .graph import Op
 # architecture -> module of this package; adding one is a file and a row
 ARCHITECTURES = {"qwen2": "qwen2", "qwen3": "qwen3"}
 _FLOATS = ("F32", "F16", "BF16")
+_MOST_TOKENS = 262144  # what kernels/sample.py counts with
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,8 @@ def _config(file: GGUFFile, arch: str) -> Config:
 
 def _check_config(file: GGUFFile, c: Config) -> None:
     where = f"{file.path}: {c.arch}"
+    if c.n_vocab > _MOST_TOKENS:
+        raise ModelError(f"{where} has a vocabulary of {c.n_vocab}; at most {_MOST_TOKENS} tokens are served")
     if c.n_head % c.n_head_kv:
         raise ModelError(f"{where} has {c.n_head} heads over {c.n_head_kv} key/value heads, which does not divide; convert the file again")
     if c.head_dim % 2 or c.n_rot % 2 or c.n_rot > c.head_dim:
