@@ -62,7 +62,7 @@ class Engine:
         executor = self.executor
         for pick in ("greedy", "sample"):
             executor.set_state(0, temperature=1.0)
-            executor.prefill([0] * min(16, self.n_ctx - 1 or 1), 0, 0, 0, pick=pick)
+            executor.prefill([0] * min(2 if self.device.caps.is_cpu else 16, self.n_ctx - 1 or 1), 0, 0, 0, pick=pick)
             if self.n_ctx > 1:
                 executor.decode(1, pick)
         executor.prefill([0], 0, 0, 0, pick="greedy")

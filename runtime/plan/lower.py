@@ -60,8 +60,9 @@ class Lowering:
         self.plan, self.caps, self.t, self.decode, self.all_logits = plan, caps, tokens, decode, all_logits
         self.c = plan.model.config
         self.ql = 8 if caps.subgroup_size >= 8 else 4
-        # tokens a GEMV takes; more go to the tile. lavapipe's LLVM needs 14 s for the 8-token GEMV, 2 s for the tile (2026-11-30)
-        self.most_columns = 1 if caps.is_cpu else 8
+        # tokens a GEMV takes; more go to the tile. On lavapipe four tokens a lane beat the tile at any number: 32 tokens of
+        # Q5_0 4864 x 896 take 33 ms, the tile 180 ms (2026-11-30)
+        self.most_columns = 1 << 31 if caps.is_cpu else 8
         self.out: list[Dispatch] = []
         self.ops = plan.model.ops if head else plan.model.ops[:-2]  # a window that is not the last needs no logits
 
@@ -164,24 +165,22 @@ class Lowering:
                 kernel = Gemv.stamp(**common, **self._gemv_shape(plane.blocks, tokens))
                 groups = self._gemv_groups(kernel, rows, tokens)
             else:
-                kernel = Tile.stamp(**common, **self._tile_shape(plane))
+                # 64 x 64 of 4 x 4 outputs a lane: 3,211 t/s on an H200 (qwen3-4b Q4_K_M pp512), 128 x 64 of 8 x 4 only 2,672 (2026-11-30)
+                kernel = Tile.stamp(**common)
                 groups = (-(-rows // kernel.values["BM"]), -(-tokens // kernel.values["BN"]), 1)
             bind = {"q": (plane.name, i, 0), "s": (plane.name, i, 1), "bias": (bias, row0 * 4, rows * 4) if bias else "nil", "y": target, **self._feed(plane, source)}
             self._add(kernel, bind, {"rows": rows, "blocks": plane.blocks, "tokens": tokens, "y_stride": stride, "y_col": column + row0}, groups, label)
 
     def _gemv_shape(self, blocks: int, tokens: int | None = None) -> dict[str, int]:
         """LANES a row: about four blocks a lane (gpu-measured on an H200: 16 for 80 blocks, 32 from 160 on), never above a subgroup."""
+        several = (tokens or self.t) > 1
+        if self.caps.is_cpu:  # one lane a row: lanes then share the activations. Q5_0 4864 x 896: 3 ms, with 8 lanes 11 (2026-11-30)
+            return {"LANES": 1, "COLS": 4 if several else 1, "THREADS": 32}
         lanes = 4
         while lanes * 2 <= min(32, self.caps.subgroup_size) and lanes * 4 < blocks:
             lanes *= 2
-        columns = 1 if (tokens or self.t) == 1 else self.most_columns  # two stamps, not four: every one is a driver compile at start
-        return {"LANES": lanes, "COLS": columns, "THREADS": 64 if self.caps.is_cpu else 128}
-
-    def _tile_shape(self, plane: PlaneSet) -> dict[str, int]:
-        """Rows x tokens of a workgroup and of a lane. A lane's outputs are what it reuses every staged word for."""
-        if self.caps.is_cpu:  # lavapipe's LLVM takes 8 s to compile 4 x 4 of the integer arm, 1 s for 2 x 2 (2026-11-30)
-            return {"BM": 32, "BN": 32, "TM": 2, "TN": 2} if plane.arm == "int" else {}
-        return {}  # 64 x 64 of 4 x 4: 3,211 t/s on an H200 (qwen3-4b Q4_K_M pp512), 128 x 64 of 8 x 4 only 2,672 (2026-11-30)
+        columns = self.most_columns if several else 1  # two stamps, not four: every one is a driver compile at start
+        return {"LANES": lanes, "COLS": columns, "THREADS": 128}
 
     def _gemv_groups(self, kernel: Launchable, rows: int, tokens: int | None = None) -> tuple[int, int, int]:
         values = kernel.values
