@@ -13,8 +13,9 @@ REDRAWS_S = 10
 
 
 def make_view(rich: bool):
-    """The view for this output."""
-    return MarkdownView() if rich else PlainView()
+    """The view for this output; a terminal that cannot redraw (TERM=dumb) gets plain text too."""
+    view = MarkdownView() if rich else None
+    return view if view and view.redraws else PlainView()
 
 
 class PlainView:
@@ -71,6 +72,10 @@ class MarkdownView:
         self._live = None
         self._kind = "content"
         self._text = ""
+
+    @property
+    def redraws(self) -> bool:
+        return not self._console.is_dumb_terminal
 
     def show(self, kind: str, text: str) -> None:
         from rich.live import Live
