@@ -68,6 +68,10 @@ def options() -> Iterator[tuple[str, Launchable, bool]]:
         given = {"fmt": FORMATS[name], "INT": ARMS[arm], "COLS": cols}
         yield f"gemv.{name.lower()}.{arm}.cols{cols}", Gemv.stamp(**given, LANES=4), False
         yield f"gate_up.{name.lower()}.{arm}.cols{cols}", GateUp.stamp(**given, LANES=4), False
+    for name, arm, cols in (("Q8_0", "f32", 1), ("Q8_0", "f32", 4), ("Q4_K", "f32", 4), ("Q4_K", "int", 4)):  # CPU devices: one lane a row
+        given = {"fmt": FORMATS[name], "INT": ARMS[arm], "COLS": cols, "LANES": 1, "THREADS": 32}
+        yield f"gemv.{name.lower()}.{arm}.lane.cols{cols}", Gemv.stamp(**given), False
+        yield f"gate_up.{name.lower()}.{arm}.lane.cols{cols}", GateUp.stamp(**given), False
     yield "gemv.q4_k.int.wide", Gemv.stamp(fmt=FORMATS["Q4_K"], INT=True, LANES=4, THREADS=128), False
 
 

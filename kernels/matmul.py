@@ -1,6 +1,6 @@
 """Weights times activations, y[t, row] = sum_k W[row, k] * x[t, k], for every format and both plain arms.
 
-    Gemv     1 to 8 tokens: LANES lanes share a row, each weight block is decoded once for all tokens
+    Gemv     few tokens (CPU devices: any number): LANES lanes share a row, a weight block is decoded once for COLS tokens
     GateUp   the same for two matrices at once: y = silu(gate) * up
     Tile     many tokens: a workgroup makes a tile of rows x tokens from workgroup memory
 

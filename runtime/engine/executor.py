@@ -75,6 +75,7 @@ class Executor:
             clear.fill(buffer, 0)  # pads of activation rows stay zero for good
         clear.end()
         self.device.submit(clear)
+        self.names["all_rows"] = self.names.pop("rows")  # "rows" is the part that a recorded step works on
         self.names["rope"] = self.device.array(rope_table(self.config, self.plan.n_ctx)).whole
 
     # recording
@@ -105,10 +106,10 @@ class Executor:
             caps = self.device.caps
             small = caps.is_cpu or caps.max_workgroup_invocations < 512  # lavapipe compiles and runs this stamp fastest (2026-11-30)
             kernel = Sample.stamp(VEC=1 if small or vocab % 4 else 4, THREADS=256 if small else 512)
-            return [Dispatch(kernel, {"logits": "logits", "rows_of": "rows", "state": "state", "ring": "ring"},
+            return [Dispatch(kernel, {"logits": "logits", "rows_of": "all_rows", "state": "state", "ring": "ring"},
                              {"vocab": vocab, "source": source, "target": 0}, (rows, 1, 1), "pick")]
         return [Dispatch(Argmax.stamp(), {"logits": "logits", "best": "best"}, {"vocab": vocab}, (pieces, rows, 1), "argmax"),
-                Dispatch(Greedy.stamp(), {"best": "best", "rows_of": "rows", "state": "state", "ring": "ring"},
+                Dispatch(Greedy.stamp(), {"best": "best", "rows_of": "all_rows", "state": "state", "ring": "ring"},
                          {"pieces": pieces, "source": source, "target": 0}, (rows, 1, 1), "pick")]
 
     def record(self, form: Form, profile: bool = False) -> Commands:
@@ -119,7 +120,7 @@ class Executor:
             for d in self.dispatches(form):
                 compiled = d.kernel.compile()
                 pipe = self.device.pipeline(compiled)
-                bound = [self._slice(view if d.bind[b.name] == "rows" and d.label != "pick" else d.bind[b.name]) for b in compiled.reflection.bindings]
+                bound = [self._slice(view if d.bind[b.name] == "rows" else d.bind[b.name]) for b in compiled.reflection.bindings]
                 commands.dispatch(pipe, bound, {m.name: d.push[m.name] for m in compiled.reflection.push}, d.groups, d.label)
         return commands
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from .config import Config
 from .graph import Op
+
+Shapes = dict[str, tuple[int, ...]]  # tensor name -> shape (numpy order: rows, columns)
 
 
 def embedding() -> list[Op]:
@@ -25,12 +28,30 @@ def attention(i: int, bias: bool, head_norm: bool) -> list[Op]:
     return ops
 
 
+def attention_tensors(c: Config, i: int, bias: bool, head_norm: bool) -> Shapes:
+    """The tensors of `attention`."""
+    p, rows = f"blk.{i}.attn_", {"q": c.n_head * c.head_dim, "k": c.n_head_kv * c.head_dim, "v": c.n_head_kv * c.head_dim}
+    need: Shapes = {p + "norm.weight": (c.n_embd,), p + "output.weight": (c.n_embd, rows["q"])}
+    need |= {f"{p}{n}.weight": (count, c.n_embd) for n, count in rows.items()}
+    if bias:
+        need |= {f"{p}{n}.bias": (count,) for n, count in rows.items()}
+    if head_norm:
+        need |= {f"{p}{n}_norm.weight": (c.head_dim,) for n in ("q", "k")}
+    return need
+
+
 def swiglu(i: int) -> list[Op]:
     """x += Wdown (silu(Wgate f) * Wup f) with f = rms_norm(x)."""
     p = f"blk.{i}."
     return [Op("rms_norm", "h", ("x",), p + "ffn_norm.weight", layer=i),
             Op("linear", "g", ("h",), p + "ffn_gate.weight", layer=i), Op("linear", "u", ("h",), p + "ffn_up.weight", layer=i),
             Op("swiglu", "m", ("g", "u"), layer=i), Op("linear", "o", ("m",), p + "ffn_down.weight", layer=i), Op("add", "x", ("x", "o"), layer=i)]
+
+
+def swiglu_tensors(c: Config, i: int) -> Shapes:
+    """The tensors of `swiglu`."""
+    p = f"blk.{i}.ffn_"
+    return {p + "norm.weight": (c.n_embd,), p + "gate.weight": (c.n_ff, c.n_embd), p + "up.weight": (c.n_ff, c.n_embd), p + "down.weight": (c.n_embd, c.n_ff)}
 
 
 def head(tied: bool) -> list[Op]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .blocks import attention, embedding, head, swiglu
+from .blocks import Shapes, attention, attention_tensors, embedding, head, swiglu, swiglu_tensors
 from .config import Config
 from .graph import Op
 
@@ -15,13 +15,9 @@ def graph(c: Config) -> list[Op]:
     return ops + head(c.tied)
 
 
-def tensors(c: Config) -> dict[str, tuple[int, ...]]:
-    """Name -> shape (numpy order: rows, columns) of every tensor the graph needs."""
-    q, kv = c.n_head * c.head_dim, c.n_head_kv * c.head_dim
-    need = {}
+def tensors(c: Config) -> Shapes:
+    """Name -> shape of every tensor that the layers need."""
+    need: Shapes = {}
     for i in range(c.n_layer):
-        p = f"blk.{i}."
-        need |= {p + "attn_norm.weight": (c.n_embd,), p + "attn_q.weight": (q, c.n_embd), p + "attn_k.weight": (kv, c.n_embd), p + "attn_v.weight": (kv, c.n_embd),
-                 p + "attn_q_norm.weight": (c.head_dim,), p + "attn_k_norm.weight": (c.head_dim,), p + "attn_output.weight": (c.n_embd, q),
-                 p + "ffn_norm.weight": (c.n_embd,), p + "ffn_gate.weight": (c.n_ff, c.n_embd), p + "ffn_up.weight": (c.n_ff, c.n_embd), p + "ffn_down.weight": (c.n_embd, c.n_ff)}
+        need |= attention_tensors(c, i, bias=False, head_norm=True) | swiglu_tensors(c, i)
     return need

