@@ -16,7 +16,7 @@ PY := .venv/bin/python
 SETUP := bash scripts/setup/setup.sh
 PYTEST := $(PY) -m pytest -q -n $(WORKERS) --dist loadfile
 
-.PHONY: help serve chat test test-full test-wide golden bench lint setup lavapipe clean
+.PHONY: help serve chat test test-full golden bench lint setup lavapipe clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -34,14 +34,7 @@ test: ## lint, and the quick tests, on lavapipe; options for pytest in ARGS=
 	@$(PY) -m ruff check --quiet .
 	@. scripts/setup/env.sh test; TESTS_NEED_DEVICE=1 $(PYTEST) -m "not full and not gpu and not peer" $(ARGS)
 
-# What test-full sweeps. The sweeps of kernels, engine and commands on lavapipe take longer than CI has; test-wide runs them by hand.
-FULL := tests/reference tests/models tests/runtime/gguf tests/runtime/models tests/spirvdsl
-
-test-full: ## the slow tests that `make test` leaves out
-	@$(SETUP) test
-	@. scripts/setup/env.sh test; TESTS_NEED_DEVICE=1 $(PYTEST) $(FULL) -m "full and not gpu and not peer" $(ARGS)
-
-test-wide: ## every slow test, the long sweeps of kernels and engine on lavapipe included (an hour or more on two cores)
+test-full: ## the slow tests that `make test` leaves out: wide sweeps of kernels, engine and commands
 	@$(SETUP) test
 	@. scripts/setup/env.sh test; TESTS_NEED_DEVICE=1 $(PYTEST) -m "full and not gpu and not peer" $(ARGS)
 

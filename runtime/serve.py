@@ -111,6 +111,8 @@ class Loader(threading.Thread):
         self.loaded = loaded
         self.server.service.ready(loaded.engine, loaded.tokenizer, loaded.template)
         seconds = time.perf_counter() - started
+        while not self.server.started and not self.server.should_exit:
+            time.sleep(0.002)  # a small model is ready before uvicorn is
         about = f"context {loaded.engine.n_ctx} tokens, loaded in {seconds:.1f} s"
         with contextlib.suppress(OSError):  # nobody reads stdout any more
             print(f"{self.address} serves {loaded.engine.model_name} ({about})", flush=True)
@@ -126,8 +128,8 @@ def make_server(app, verbose: bool):
         _noticed = 0.0
 
         def handle_exit(self, sig, frame) -> None:
-            # unlike uvicorn's own, not raised again at the end: a server that was asked to stop exits 0
-            self.force_exit = self.should_exit
+            # unlike uvicorn's own, not raised again at the end: a server that was asked to stop exits 0. A second signal
+            # does not force the exit, which tears the lifespan task and prints its traceback: stopping is bounded anyway
             self.should_exit = True
 
         async def on_tick(self, counter: int) -> bool:

@@ -105,11 +105,14 @@ def open_model(args: argparse.Namespace, path: Path, progress) -> Loaded:
     from concurrent.futures import ThreadPoolExecutor
 
     from runtime.gguf import open_gguf
-    from runtime.text import ChatTemplate, Tokenizer
+    from runtime.text import ChatTemplate, TextError, Tokenizer
 
     with open_gguf(path) as gguf, ThreadPoolExecutor(1, "template") as pool:
         _refuse_few_layers(args.gpu_layers, gguf)
-        tokenizer = Tokenizer.from_gguf(gguf)
+        try:
+            tokenizer = Tokenizer.from_gguf(gguf)
+        except TextError as error:
+            raise StartError(f"{path}: {error}") from None
         template = pool.submit(ChatTemplate.from_gguf, gguf, tokenizer)
         engine = _open_engine(args, path, progress)
         try:

@@ -106,7 +106,7 @@ BAD_OPTIONS = {
     "bench: longer than the model": ("runtime.bench", ["MODEL", "--pp", "4096"], "4096 tokens do not fit a context of 2048"),
     "bench: repetitions that are no number": ("runtime.bench", ["MODEL", "--reps", "many"], "--reps"),
     "serve: a context too long": ("runtime.serve", ["MODEL", "--port", "0", "--ctx", "999999"], "999999"),
-    "serve: part of the layers": ("runtime.serve", ["MODEL", "-ngl", "1"], "-ngl"),
+    "serve: part of the layers": ("runtime.serve", ["MODEL", "-ngl", "0"], "-ngl 0"),
 }
 QUICK_OPTIONS = ("eval: a token past the vocabulary", "plan: a context too long", "bench: --tune", "serve: a context too long")
 

@@ -162,6 +162,16 @@ def test_a_signal_ends_a_running_answer_and_exits_0(sig):
         assert (served.process.returncode, stdout, stderr) == (0, "", "")
 
 
+@pytest.mark.parametrize("pause", [0.0, 0.02, 0.1])
+def test_a_second_signal_adds_nothing(pause):
+    with Served("-c", "100000", mode="slow") as served:
+        for _ in range(2):
+            served.process.send_signal(signal.SIGTERM)
+            time.sleep(pause)
+        stdout, stderr = served.process.communicate(timeout=10)
+        assert (served.process.returncode, stdout, stderr) == (0, "", "")
+
+
 def test_the_port_answers_while_the_model_loads_and_a_signal_ends_that_too():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
