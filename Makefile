@@ -34,9 +34,10 @@ test: ## lint, and the quick tests, on lavapipe; options for pytest in ARGS=
 	@$(PY) -m ruff check --quiet .
 	@. scripts/setup/env.sh test; TESTS_NEED_DEVICE=1 $(PYTEST) -m "not full and not gpu and not peer" $(ARGS)
 
-test-full: ## the slow tests that `make test` leaves out: wide sweeps of kernels, engine and commands
+test-full: ## the slow tests that `make test` leaves out: wide sweeps, and the kernels under Vulkan validation
 	@$(SETUP) test
 	@. scripts/setup/env.sh test; TESTS_NEED_DEVICE=1 $(PYTEST) -m "full and not gpu and not peer" $(ARGS)
+	@. scripts/setup/env.sh test; TESTS_NEED_DEVICE=1 RUNTIME_VALIDATE=1 $(PYTEST) tests/kernels -k device -m "not full and not gpu and not peer"
 
 golden: ## write golden/ anew; ARGS=--check only compares
 	@$(SETUP) --no-vulkan

@@ -17,6 +17,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 LAVAPIPE = Path("/opt/lavapipe/lvp_icd.json")
 GRACE_S = 2.0  # how long a thread or process that is on its way out may take
+_devices: list = []  # the session's device, once a test has asked for it
 PASSING_THREADS = ("execnet", "TMonitor")  # pytest-xdist's channel, tqdm's monitor: they live as long as the process
 PASSING_PROCESSES = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
 
@@ -56,7 +57,19 @@ def device():
     from runtime.vk import Device
 
     with Device() as opened:
+        _devices.append(opened)
         yield opened
+        _devices.remove(opened)
+
+
+@pytest.fixture(autouse=True)
+def no_validation_message():
+    """With RUNTIME_VALIDATE=1 (`make test-full` runs the kernel tests so) a test during which the layer speaks fails."""
+    before = [len(d.validation_messages) for d in _devices]
+    yield
+    for opened, count in zip(_devices, before or [0], strict=True):
+        said = [f"{m.name}: {m.text}" for m in opened.validation_messages[count:]]
+        assert not said, said
 
 
 @pytest.fixture
