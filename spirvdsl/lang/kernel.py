@@ -239,12 +239,15 @@ class Stamp(Launchable):
             raise CompileError("E0302", f"{self.template.__name__}: {what} {text!r}: {why}", class_span(self.template)) from None
 
     def members(self) -> Iterator[tuple[str, Annotation, Any]]:
-        """Resources in order, bases first: (name, annotation with a type, default)."""
+        """Resources in order, bases first: (name, annotation with a type, default). One whose text gives None is not there."""
         for name, annotation in _annotations(self.cls).items():
             annotation = self._evaluate(annotation, name)
             if not isinstance(annotation, Annotation) or annotation.kind == "param":
                 continue
-            yield name, Annotation(annotation.kind, self._evaluate(annotation.of, name)), getattr(self.template, name, None)
+            of = self._evaluate(annotation.of, name)
+            if of is None and isinstance(annotation.of, str):
+                continue
+            yield name, Annotation(annotation.kind, of), getattr(self.template, name, None)
 
     def _build(self) -> Module:
         from ..frontend.build import build_class, start_module

@@ -3,7 +3,8 @@
     def saxpy(x: In[f32], y: In[f32], out: Out[f32], a: f32, n: u32)      # a scalar annotation is a push constant
     class Gemv(Kernel): q: In["fmt.Quants"]; rows: Push[u32]; ROWS: Param[int] = 4
 
-A string inside the brackets is evaluated when the template is stamped, with the parameters as names.
+A string inside the brackets is evaluated when the template is stamped, with the parameters as names. Where it gives None the
+stamp has no such member: In["u16 if fmt.CODEBOOK else None"].
 """
 
 from __future__ import annotations

@@ -134,3 +134,34 @@ def test_stamps_are_one_object_and_named():
 def test_requires():
     with pytest.raises(CompileError, match="ROWS >= 1 does not hold"):
         Base[Int8, 0]
+
+
+class Optional(Kernel):
+    """y = x, or table[x] in stamps that have a table."""
+
+    TABLE: Param[bool]
+    x: In[u32]
+    table: In[u32 if TABLE else None]
+    y: Out[u32]
+
+    def main(self):
+        i = global_id.x
+        self.y[i] = self.table[self.x[i]] if self.TABLE else self.x[i]
+
+
+class Unguarded(Optional):
+    def main(self):
+        self.y[global_id.x] = self.table[0]
+
+
+def test_a_member_whose_type_is_none_is_not_there():
+    """The others keep the bindings that they have without it; reading it is an error."""
+    assert [b.name for b in Optional[True].reflection.bindings] == ["x", "table", "y"] == Optional[True].signature
+    assert [b.name for b in Optional[False].reflection.bindings] == ["x", "y"] == Optional[False].signature
+    x, y = np.array([2, 0, 1, 2] * 16, np.uint32), np.zeros((2, 64), np.uint32)
+    Optional[True].interpret(1, x, np.array([7, 8, 9], np.uint32), y[0])
+    Optional[False].interpret(1, x, y[1])
+    assert np.array_equal(y, [np.array([7, 8, 9])[x], x])
+    with pytest.raises(CompileError) as caught:
+        Unguarded[False].ir()
+    assert caught.value.code == "E0106"
