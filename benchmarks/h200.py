@@ -22,11 +22,10 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-TYPES = ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q5_0", "Q4_K", "Q5_K", "Q6_K")
-
 
 def parity(folder: Path) -> list[dict]:
     """rel-rms of every (architecture, type, arm) against float64, prefill in windows of 64 and token by token."""
+    from kernels.formats import FORMATS
     from runtime.engine.engine import free_bytes
     from runtime.engine.executor import Executor
     from runtime.eval import logits_of
@@ -41,8 +40,8 @@ def parity(folder: Path) -> list[dict]:
     rows, rng = [], np.random.default_rng(1)
     with Device() as device:
         print(device.caps.name, device.caps.driver, device.caps.driver_version, "subgroup", device.caps.subgroup_size, "int dot", device.caps.int_dot_accelerated, flush=True)
-        for arch, kind, arm in [("qwen3" if i % 2 else "qwen2", t, a) for i, t in enumerate(TYPES) for a in ("scalar", "int")]:
-            if arm == "int" and kind in ("F32", "F16", "BF16"):
+        for arch, kind, arm in [("qwen3" if i % 2 else "qwen2", t, a) for i, t in enumerate(FORMATS) for a in ("scalar", "int")]:
+            if arm == "int" and not FORMATS[kind].INTEGER:
                 continue
             path = make_model(folder / "parity.gguf", arch, types=kind, d=256, ff=512, heads=4, kv_heads=2, head_dim=64, vocab=512, ctx=512)
             tokens = [int(t) for t in rng.integers(0, 512, 100)]
@@ -54,7 +53,7 @@ def parity(folder: Path) -> list[dict]:
                     executor = Executor(device, plan)
                     report = measure(logits_of(executor, tokens, split, True), reference, 2e-3 if arm == "scalar" else 2.5e-2, 0.1 if arm == "scalar" else 0.15)
                     rows.append({"arch": arch, "type": kind, "arm": arm, "split": split, "report": str(report), "ok": not report.failures})
-                    print(f"{arch} {kind:5} {arm:6} split {split:3}: {report}", flush=True)
+                    print(f"{arch} {kind:7} {arm:6} split {split:3}: {report}", flush=True)
     return rows
 
 

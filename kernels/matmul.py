@@ -31,6 +31,7 @@ from spirvdsl import (
     shared,
     static_range,
     subgroup_add,
+    u16,  # noqa: F401 named in the annotation of the codebook
     u32,
     u32x2,
     u32x4,
@@ -50,14 +51,36 @@ def silu(x):
     return x / (1.0 + exp(-x))
 
 
-class Rows(Kernel):
-    """What every GEMV shares: one group of LANES lanes per row, COLS tokens at a time.
+class Planes(Kernel):
+    """What every kernel that reads weights shares: the planes and, in formats that have one, the codebook.
 
-    q, s: the planes; x: q8 words u32x4 [T, blocks * 2] with xs u32x2 [T, blocks] (INT), or f32x4 [T, blocks * 8] (xs unused).
-    y: f32 [T, y_stride], rows written at column y_col. tokens: T. row0: first row of this shard; rows: rows of this shard.
+    q, s: quants and scales, [row][k / elements] elements. codebook: fmt.CODEBOOK, read where it lies (at most 4 KiB, so that
+    it stays in the first cache) and bound by stamps of these formats only: others are not changed by it.
     """
 
     fmt: Param[Format]
+    q: In["fmt.planes[0]"]
+    s: In["fmt.planes[1]"]
+    codebook: In["u16 if fmt.CODEBOOK else None"]
+
+    def book(self):
+        """The codebook as the last argument of packed() and quad(), where the format has one."""
+        return (self.codebook,) if self.fmt.CODEBOOK else ()
+
+    def packed(self, q, s, g, w):
+        return self.fmt.packed(q, s, g, w, *self.book())
+
+    def quad(self, q, s, g, w):
+        return self.fmt.quad(q, s, g, w, *self.book())
+
+
+class Rows(Planes):
+    """What every GEMV shares: one group of LANES lanes per row, COLS tokens at a time.
+
+    x: q8 words u32x4 [T, blocks * 2] with xs u32x2 [T, blocks] (INT), or f32x4 [T, blocks * 8] (xs unused).
+    y: f32 [T, y_stride], rows written at column y_col. tokens: T. row0: first row of this shard; rows: rows of this shard.
+    """
+
     INT: Param[bool]
     LANES: Param[int]
     COLS: Param[int] = 1
@@ -65,16 +88,14 @@ class Rows(Kernel):
     workgroup_size = "THREADS"
     requires = ("LANES & (LANES - 1) == 0", "THREADS % LANES == 0", "COLS >= 1", "not INT or fmt.INTEGER")
 
-    q: In["fmt.planes[0]"]
-    s: In["fmt.planes[1]"]
     x: In["u32x4 if INT else f32x4"]
     xs: In[u32x2]
 
     def decode(self, q, s, g):
         """The eight words (INT: packed int8; else f32x4) of one block, once for all tokens."""
         if self.INT:
-            return [self.fmt.packed(q, s, g, w) for w in static_range(8)]
-        return [self.fmt.quad(q, s, g, w) for w in static_range(8)]
+            return [self.packed(q, s, g, w) for w in static_range(8)]
+        return [self.quad(q, s, g, w) for w in static_range(8)]
 
     def block(self, words, s, g, at):
         """Value of one decoded block against the activations of block index `at` (token * blocks + block)."""
@@ -160,11 +181,10 @@ class GateUp(Rows):
                     self.y[(token0 + c) * self.y_stride + self.y_col + row] = silu(gate[c]) * up[c]
 
 
-class Tile(Kernel):
+class Tile(Planes):
     """BM rows x BN tokens a workgroup; each lane makes TM x TN of them. Weights are decoded into workgroup memory, one block
     of 32 a step, and activations copied beside them (odd row pitch, so that lanes fall on different banks)."""
 
-    fmt: Param[Format]
     INT: Param[bool]
     BM: Param[int] = 64
     BN: Param[int] = 64
@@ -175,8 +195,6 @@ class Tile(Kernel):
     workgroup_size = "(BM // TM) * (BN // TN)"
     requires = ("BM % TM == 0", "BN % TN == 0", "not INT or fmt.INTEGER", "(BM + BN) * (9 if INT else 36) * 4 <= 32768")
 
-    q: In["fmt.planes[0]"]
-    s: In["fmt.planes[1]"]
     x: In["u32 if INT else f32x4"]
     xs: In[u32x2]
     bias: In[f32]
@@ -214,9 +232,9 @@ class Tile(Kernel):
         at = min(row0 + item // 8, self.rows - 1) * self.blocks + j
         element, g, w = at // per_element, at % per_element, item % 8
         if self.INT:
-            weights[(item // 8) * pitch + w] = self.fmt.packed(self.q[element], self.s[element], g, w)
+            weights[(item // 8) * pitch + w] = self.packed(self.q[element], self.s[element], g, w)
         else:
-            weights[(item // 8) * pitch + w] = self.fmt.quad(self.q[element], self.s[element], g, w)
+            weights[(item // 8) * pitch + w] = self.quad(self.q[element], self.s[element], g, w)
 
     def multiply(self, acc, weights, feed, my_row, my_col, row0, token0, j, pitch):
         if self.INT:
@@ -264,15 +282,12 @@ class Tile(Kernel):
                     self.y[at] = value + self.y[at] if self.RESIDUAL else value
 
 
-class Embed(Kernel):
+class Embed(Planes):
     """x[t, :] = row `token` of the embedding, dequantised. q, s hold rows [row0, row0 + rows); other tokens are left alone.
 
     Grid (blocks * 8 / 64 rounded up, T): one lane four weights.
     """
 
-    fmt: Param[Format]
-    q: In["fmt.planes[0]"]
-    s: In["fmt.planes[1]"]
     rows_of: In["Row"]
     x: InOut[f32x4]
     row0: Push[u32]
@@ -286,4 +301,4 @@ class Embed(Kernel):
             per_element = self.fmt.elements // 32
             block = token * self.blocks + at // 8
             element = block // per_element
-            self.x[group_id.y * self.blocks * 8 + at] = self.fmt.quad(self.q[element], self.s[element], block % per_element, at % 8)
+            self.x[group_id.y * self.blocks * 8 + at] = self.quad(self.q[element], self.s[element], block % per_element, at % 8)

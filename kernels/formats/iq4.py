@@ -8,7 +8,6 @@ from .base import BlockFormat, half, raw_half, raw_word, signed_floats
 
 # ggml's kvalues_iq4nl, four signed bytes a word: -127 -104 -83 -65 | -49 -35 -22 -10 | 1 13 25 38 | 53 69 89 113
 _VALUES = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
-_WORDS = tuple(sum((_VALUES[4 * w + i] & 0xFF) << (8 * i) for i in range(4)) for w in range(4))
 
 
 @struct
@@ -40,18 +39,26 @@ class ScalesXS:
     low: u32
 
 
-def value_of(nibble):
-    """The signed byte of one nibble, in the low byte of a u32."""
-    first, second = u32(_WORDS[0]), u32(_WORDS[1])
-    third, fourth = u32(_WORDS[2]), u32(_WORDS[3])
+def byte_words(values):
+    """Sixteen signed bytes as four words."""
+    return tuple(sum((values[4 * w + i] & 0xFF) << (8 * i) for i in range(4)) for w in range(4))
+
+
+_WORDS = byte_words(_VALUES)
+
+
+def value_of(nibble, table):
+    """The signed byte of one nibble, in the low byte of a u32. table: sixteen of them, as four words."""
+    first, second = u32(table[0]), u32(table[1])
+    third, fourth = u32(table[2]), u32(table[3])
     word = select(nibble < 8, select(nibble < 4, first, second), select(nibble < 12, third, fourth))
     return (word >> ((nibble % 4) * 8)) & 0xFF
 
 
-def values_of(nibbles):
+def values_of(nibbles, table=_WORDS):
     """Four nibbles, one in each byte, as the four signed bytes they stand for."""
-    a, b = value_of(nibbles & 15), value_of((nibbles >> 8) & 15)
-    c, d = value_of((nibbles >> 16) & 15), value_of((nibbles >> 24) & 15)
+    a, b = value_of(nibbles & 15, table), value_of((nibbles >> 8) & 15, table)
+    c, d = value_of((nibbles >> 16) & 15, table), value_of((nibbles >> 24) & 15, table)
     return a | (b << 8) | (c << 16) | (d << 24)
 
 

@@ -23,7 +23,8 @@ Progress = Callable[[int, int, str], None]
 
 
 class Weights:
-    """Everything of a model that does not change: planes by (plane set, shard, 0 | 1) and f32 vectors by tensor name."""
+    """Everything of a model that does not change: planes by (plane set, shard, 0 | 1), f32 vectors by tensor name, and a
+    codebook by ("codebook", format)."""
 
     def __init__(self, device: Device, plan: Plan, progress: Progress | None = None):
         self.device, self.plan = device, plan
@@ -76,8 +77,11 @@ class Weights:
         return self.device.submit(commands)
 
     def _vectors(self) -> None:
-        """Norms and biases as f32, padded with zeros to whole blocks; biases of a fused plane set one after the other."""
+        """Norms and biases as f32, padded with zeros to whole blocks; biases of a fused plane set one after the other. Codebooks."""
         model = self.plan.model
+        for name, fmt in {p.type_name: p.format for p in self.plan.planes}.items():
+            if fmt.CODEBOOK:
+                self.slices["codebook", name] = self.device.array(np.array(fmt.CODEBOOK, np.uint16)).whole
         for name, info in model.file.tensors.items():
             if len(info.shape) == 1:
                 self._vector(name, self._floats(name))

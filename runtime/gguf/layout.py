@@ -1,14 +1,14 @@
 """Tables of the GGUF container (ggml docs/gguf.md): value types, tensor types, limits.
 
 Tensor type ids and block sizes come from PyPI `gguf`; its size of Q8_1 counts two f32 scales where the block has
-two f16 ones.
+two f16 ones, and version 0.19 does not know Q2_0 (ggml.h).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
+from gguf import GGML_QUANT_SIZES
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
@@ -60,5 +60,17 @@ CLASSES = {
     list: frozenset(("array",)),
 }
 
-BLOCKS: dict[GGMLQuantizationType, tuple[int, int]] = {**GGML_QUANT_SIZES, GGMLQuantizationType.Q8_1: (32, 36)}
-"""Tensor type -> (elements, bytes) of one block."""
+
+@dataclass(frozen=True)
+class TensorType:
+    """One type of tensor data: its id in files, ggml's name, elements and bytes of one block."""
+
+    id: int
+    name: str
+    elements: int
+    size: int
+
+
+TYPES: dict[int, TensorType] = {int(t): TensorType(int(t), t.name, *sizes) for t, sizes in GGML_QUANT_SIZES.items()}
+TYPES |= {t.id: t for t in (TensorType(9, "Q8_1", 32, 36), TensorType(42, "Q2_0", 64, 18))}
+TYPES_BY_NAME = {t.name: t for t in TYPES.values()}

@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from struct import Struct
 
 import numpy as np
-from gguf import GGMLQuantizationType
 
 from runtime.gguf import layout
 from runtime.gguf.errors import CONVERT, DAMAGED, GGUFError, shown
 from runtime.gguf.strings import StringArray, walk
 
 _U32, _U64 = Struct("<I"), Struct("<Q")
-_TENSOR_TYPES = {int(t): t for t in layout.BLOCKS}
 _SCALAR_STRUCTS = {id_: Struct("<" + t.code) for id_, t in layout.SCALARS.items()}
 
 
@@ -27,7 +25,7 @@ class TensorInfo:
 
     name: str
     shape: tuple[int, ...]
-    type: GGMLQuantizationType
+    type: layout.TensorType
     type_name: str
     offset: int
     nbytes: int
@@ -225,17 +223,16 @@ def _place(
         count *= dim
         if dim == 0 or count > layout.MAX_COUNT:
             raise cursor.fail(field, f"dimensions {dims} are empty or overflow")
-    type_ = _TENSOR_TYPES.get(kind)
+    type_ = layout.TYPES.get(kind)
     if type_ is None:
         raise cursor.fail(
             field, f"tensor type id {kind} is unknown", "convert or quantise the model to a supported type"
         )
-    elements, size = layout.BLOCKS[type_]
-    if dims[0] % elements:
+    if dims[0] % type_.elements:
         raise cursor.fail(
-            field, f"rows of {dims[0]} are not a multiple of the {elements} elements of a {type_.name} block", CONVERT
+            field, f"rows of {dims[0]} are not a multiple of the {type_.elements} elements of a {type_.name} block", CONVERT
         )
-    nbytes = count // elements * size
+    nbytes = count // type_.elements * type_.size
     begin = data_offset + offset
     if offset % alignment:
         raise cursor.fail(field, f"data offset {offset} is not a multiple of the alignment {alignment}", CONVERT)

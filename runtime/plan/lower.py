@@ -28,7 +28,8 @@ CACHE_TYPES = {"f16": (f16, f16x4), "f32": (f32, f32x4)}
 
 @dataclass(frozen=True)
 class Dispatch:
-    """bind: kernel argument -> buffer name, or (plane set, shard, 0 quants | 1 scales), or (buffer name, byte offset, bytes)."""
+    """bind: kernel argument -> buffer name, or (plane set, shard, 0 quants | 1 scales), or ("codebook", format), or (buffer
+    name, byte offset, bytes)."""
 
     kernel: Launchable
     bind: dict[str, Any]
@@ -89,7 +90,7 @@ class Lowering:
     def embed(self, ops: tuple[Op, ...], at: int) -> None:
         plane = self.plan.plane(ops[0].weight)
         for i, (row0, rows) in enumerate(plane.shards):
-            self._add(Embed[plane.format], {"q": (plane.name, i, 0), "s": (plane.name, i, 1), "rows_of": "rows", "x": "x"},
+            self._add(Embed[plane.format], {**plane.bind(i), "rows_of": "rows", "x": "x"},
                       {"row0": row0, "rows": rows, "blocks": plane.blocks}, (-(-plane.blocks * 8 // 64), self.t, 1), "embed")
 
     def rms_norm(self, ops: tuple[Op, ...], at: int) -> None:
@@ -146,7 +147,7 @@ class Lowering:
         if self.t <= self.most_columns and same:
             for i, (row0, rows) in enumerate(gate.shards):
                 kernel = GateUp.stamp(fmt=gate.format, INT=gate.arm == "int", **self._gemv_shape(gate.blocks))
-                bind = {"q": (gate.name, i, 0), "s": (gate.name, i, 1), "q2": (up.name, i, 0), "s2": (up.name, i, 1), "y": "m", **self._feed(gate, "h")}
+                bind = {**gate.bind(i), "q2": (up.name, i, 0), "s2": (up.name, i, 1), "y": "m", **self._feed(gate, "h")}
                 self._add(kernel, bind, {"rows": rows, "blocks": gate.blocks, "tokens": self.t, "y_stride": blocks * 32, "y_col": row0}, self._gemv_groups(kernel, rows), "gate_up")
             if q8:
                 self._quantize("m", blocks)
@@ -173,7 +174,7 @@ class Lowering:
                 # 64 x 64 of 4 x 4 outputs a lane: 4,030 t/s on an H200 (qwen3-4b Q4_K_M pp512), 128 x 64 of 8 x 4 only 2,672 (2026-11-30)
                 kernel = Tile.stamp(**common)
                 groups = (-(-rows // kernel.values["BM"]), -(-tokens // kernel.values["BN"]), 1)
-            bind = {"q": (plane.name, i, 0), "s": (plane.name, i, 1), "bias": (bias, row0 * 4, rows * 4) if bias else "nil", "y": target, **self._feed(plane, source)}
+            bind = {**plane.bind(i), "bias": (bias, row0 * 4, rows * 4) if bias else "nil", "y": target, **self._feed(plane, source)}
             self._add(kernel, bind, {"rows": rows, "blocks": plane.blocks, "tokens": tokens, "y_stride": stride, "y_col": column + row0}, groups, label)
 
     def _gemv_shape(self, blocks: int, tokens: int | None = None) -> dict[str, int]:

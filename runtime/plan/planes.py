@@ -47,6 +47,11 @@ class PlaneSet:
     def bytes(self) -> int:
         return sum(self.plane_bytes(self.rows))
 
+    def bind(self, shard: int) -> dict[str, Any]:
+        """Buffers of a shard by kernel argument: quants, scales, and the codebook of a format that has one."""
+        book = {"codebook": ("codebook", self.type_name)} if self.format.CODEBOOK else {}
+        return {"q": (self.name, shard, 0), "s": (self.name, shard, 1), **book}
+
 
 def plane_sets(model: Model, caps: Any, limit: int, forced: str | None) -> tuple[PlaneSet, ...]:
     """Every matrix of the model, in file order; q, k and v (or q and k) of a layer together where they share a format.

@@ -83,10 +83,11 @@ def scratch_bytes(model: Model, window: int, splits: int, logit_rows: int, pages
 
 
 def vector_bytes(model: Model, planes: tuple[PlaneSet, ...]) -> int:
-    """Norms and biases, padded; the biases of a fused plane set a second time, one after the other."""
+    """Norms and biases, padded, the biases of a fused plane set a second time, one after the other; codebooks."""
     rows = {n: i.shape[0] for n, i in model.file.tensors.items() if len(i.shape) == 1}
     fused = [[t.replace(".weight", ".bias") for t in p.tensors] for p in planes if len(p.tensors) > 1]
-    return 4 * (sum(map(padded, rows.values())) + sum(padded(sum(rows[b] for b in names)) for names in fused if names[0] in rows))
+    books = {p.type_name: 2 * len(p.format.CODEBOOK) for p in planes}
+    return 4 * (sum(map(padded, rows.values())) + sum(padded(sum(rows[b] for b in names)) for names in fused if names[0] in rows)) + sum(books.values())
 
 
 def make_plan(model: Model, caps: Any, budget: int, *, ctx: int | None = None, kv: str = "f16", arm: str | None = None,

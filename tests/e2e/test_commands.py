@@ -60,10 +60,10 @@ def bad(tmp_path_factory) -> dict[str, tuple[Path, str]]:
     (folder / "head.gguf").write_bytes(whole[:1000])
     llama = make_model(folder / "llama.gguf", tokenizer="byte")
     llama.write_bytes(llama.read_bytes().replace(b"qwen3", b"llama"))  # the architecture, and every key that begins with it
-    iq1 = with_type(make_model(folder / "iq1.gguf", d=256, ff=256, tokenizer="byte"), "blk.1.ffn_up.weight", int(GGMLQuantizationType.IQ1_S))
+    q8_k = with_type(make_model(folder / "q8_k.gguf", d=256, ff=256, tokenizer="byte"), "blk.1.ffn_up.weight", int(GGMLQuantizationType.Q8_K))
     return {"missing": (folder / "none.gguf", "none.gguf"), "text": (folder / "text.gguf", "text.gguf"), "empty": (folder / "empty.gguf", "empty.gguf"),
             "cut in its tensors": (folder / "half.gguf", "half.gguf"), "cut in its header": (folder / "head.gguf", "head.gguf"),
-            "a folder": (folder, folder.name), "unknown architecture": (llama, "llama"), "IQ1_S": (iq1, "IQ1_S")}
+            "a folder": (folder, folder.name), "unknown architecture": (llama, "llama"), "Q8_K": (q8_k, "Q8_K")}
 
 
 def with_type(path: Path, tensor: str, type_id: int) -> Path:
@@ -75,7 +75,7 @@ def with_type(path: Path, tensor: str, type_id: int) -> Path:
     return path
 
 
-WRONG = ["missing", "text", "empty", "cut in its tensors", "cut in its header", "a folder", "unknown architecture", "IQ1_S"]
+WRONG = ["missing", "text", "empty", "cut in its tensors", "cut in its header", "a folder", "unknown architecture", "Q8_K"]
 
 
 @pytest.mark.parametrize("module", COMMANDS)

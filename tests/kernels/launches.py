@@ -37,14 +37,14 @@ def repack(kernel, v, rng):
     raw = weights.raw_rows(v["fmt"].name, 9, k)
     q, s = weights.planes(v["fmt"].name, 12, k)
     blocks = padded(k) // 32
-    given = {"raw": raw.reshape(-1).view(np.uint16), "q": q, "s": s, "row0": 2, "rows": 9, "k": k, "blocks": blocks, "row_bytes": raw.shape[1]}
+    given = {"raw": weights.half_words(raw), "q": q, "s": s, "row0": 2, "rows": 9, "k": k, "blocks": blocks, "row_bytes": raw.shape[1]}
     return (rig.groups(9 * blocks, 64),), given
 
 
 def embed(kernel, v, rng):
     w = weights.weights(v["fmt"].name, 9, weights.widths(v["fmt"].name)[1])
     x = rig.poisoned(4, w.blocks * 32)
-    given = {"q": w.q, "s": w.s, "rows_of": rows_of([0, 1, 2], [7, 2, 10], [0, 0, 0]), "x": x.reshape(-1), "row0": 2, "rows": 9, "blocks": w.blocks}
+    given = {**w.planes(), "rows_of": rows_of([0, 1, 2], [7, 2, 10], [0, 0, 0]), "x": x.reshape(-1), "row0": 2, "rows": 9, "blocks": w.blocks}
     return (rig.groups(w.blocks * 8, 64), 3), given
 
 
@@ -55,7 +55,7 @@ def matrix(kernel, v, rng):
     y = rig.poisoned(tokens, 40)
     if v.get("RESIDUAL"):
         y[:, 2:39] = rng.standard_normal((tokens, 37))
-    given = {"q": w.q, "s": w.s, "y": y.reshape(-1), **feed(tokens, k, 8).arguments(v["INT"])}
+    given = {**w.planes(), "y": y.reshape(-1), **feed(tokens, k, 8).arguments(v["INT"])}
     if v.get("BIAS"):
         given["bias"] = rng.standard_normal(37).astype(np.float32)
     if kernel.template.__name__ == "GateUp":

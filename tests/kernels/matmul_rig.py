@@ -63,7 +63,7 @@ def check(run: rig.Runner, call: Call, w: Weights, feed: Feed, seed: int = 0) ->
     bias = rng.standard_normal(rows).astype(np.float32)
     if call.residual:
         mine[:] = old
-    arguments = {"q": w.q, "s": w.s, "y": y.reshape(-1), **feed.arguments(call.integer)}
+    arguments = {**w.planes(), "y": y.reshape(-1), **feed.arguments(call.integer)}
     if call.bias:
         arguments["bias"] = bias
     run(call.kernel, grid_of(call.kernel, rows, tokens), rows=rows, blocks=w.blocks, tokens=tokens, y_stride=y.shape[1], y_col=LEFT, **arguments)
@@ -96,7 +96,7 @@ def check_gate_up(run: rig.Runner, gate: Weights, up: Weights, feed: Feed, integ
     kernel = GateUp.stamp(fmt=gate.format, INT=integer, LANES=lanes, COLS=cols, THREADS=threads)
     tokens, rows = len(feed.x), gate.rows
     y, mine = output(tokens, rows)
-    run(kernel, grid_of(kernel, rows, tokens), q=gate.q, s=gate.s, q2=up.q, s2=up.s, y=y.reshape(-1), rows=rows, blocks=gate.blocks, tokens=tokens,
+    run(kernel, grid_of(kernel, rows, tokens), **gate.planes(), q2=up.q, s2=up.s, y=y.reshape(-1), rows=rows, blocks=gate.blocks, tokens=tokens,
         y_stride=y.shape[1], y_col=LEFT, **feed.arguments(integer))
     x = feed.seen(integer)
     w = [m.padded_values().astype(np.float64) for m in (gate, up)]

@@ -9,7 +9,7 @@ from kernels.formats import FORMATS
 from tests.kernels import rig
 from tests.kernels.feeds import Feed, feed
 from tests.kernels.matmul_rig import check_gate_up
-from tests.kernels.test_gemv import ARMS, name, shapes
+from tests.kernels.test_gemv import ARMS, SWEEP, name, shapes
 from tests.kernels.weights import weights
 
 SIZES = [f"interp{n}" for n in rig.SIZES]
@@ -23,7 +23,7 @@ def check(run, type_name, integer, rows, k, tokens, seed, **shape):
 
 
 @pytest.mark.parametrize("run", SIZES, indirect=True)
-@pytest.mark.parametrize("type_name,integer", ARMS, ids=name)
+@pytest.mark.parametrize("type_name,integer", SWEEP, ids=name)
 def test_gate_up(run, type_name, integer, seed):
     for rows, k, tokens in shapes(type_name):
         check(run, type_name, integer, rows, k, tokens, seed)

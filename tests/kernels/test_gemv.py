@@ -11,16 +11,20 @@ from tests.kernels.feeds import Feed, feed
 from tests.kernels.matmul_rig import check, gemv, judge
 from tests.kernels.weights import weights
 
-# (rows, k, tokens); formats of 256 weights a block take the second list
+# (rows, k, tokens); formats of 64 or 128 weights a block take the second list, those of 256 the third
 SMALL_BLOCKS = [(1, 32, 1), (2, 96, 3), (3, 256, 2), (7, 896, 2), (63, 96, 9), (64, 32, 4), (65, 512, 1)]
+MIDDLE_BLOCKS = [(1, 128, 1), (2, 384, 3), (3, 256, 2), (7, 896, 2), (63, 128, 9), (64, 128, 4), (65, 512, 1)]
 LARGE_BLOCKS = [(1, 256, 1), (2, 512, 3), (3, 1024, 2), (7, 256, 9), (63, 256, 4), (64, 512, 1), (65, 256, 2)]
 FLOATS = [(1, 1, 1), (2, 100, 3), (5, 33, 2)]
 ARMS = [(t, i) for t, f in FORMATS.items() for i in (False, True) if f.INTEGER or not i]
+# formats whose float arm is swept in the full tests: Embed and the catalogue run the same quad() in the quick ones
+RARE = ("IQ3", "IQ2", "IQ1", "MXFP4", "NVFP4", "TQ", "Q1_0", "Q2_0")
+SWEEP = [pytest.param(t, i, marks=[pytest.mark.full] if t.startswith(RARE) and not i else []) for t, i in ARMS]
 SIZES = [f"interp{n}" for n in rig.SIZES]
 
 
 def shapes(type_name: str) -> list[tuple[int, int, int]]:
-    return {1: FLOATS + SMALL_BLOCKS[2:], 32: SMALL_BLOCKS, 256: LARGE_BLOCKS}[FORMATS[type_name].disk_elements]
+    return {1: FLOATS + SMALL_BLOCKS[2:], 32: SMALL_BLOCKS, 64: MIDDLE_BLOCKS, 128: MIDDLE_BLOCKS, 256: LARGE_BLOCKS}[FORMATS[type_name].disk_elements]
 
 
 def name(value) -> str | None:
@@ -28,7 +32,7 @@ def name(value) -> str | None:
 
 
 @pytest.mark.parametrize("run", [*SIZES, "device"], indirect=True)
-@pytest.mark.parametrize("type_name,integer", ARMS, ids=name)
+@pytest.mark.parametrize("type_name,integer", SWEEP, ids=name)
 def test_one_token_at_a_time(run, type_name, integer, seed):
     for rows, k, tokens in shapes(type_name):
         w = weights(type_name, rows, k)

@@ -8,7 +8,7 @@ from kernels.formats import FORMATS
 from tests.kernels import rig
 from tests.kernels.feeds import feed
 from tests.kernels.matmul_rig import check, tile
-from tests.kernels.test_gemv import ARMS, name
+from tests.kernels.test_gemv import ARMS, SWEEP, name
 from tests.kernels.weights import weights
 
 SIZES = [f"interp{n}" for n in rig.SIZES]
@@ -27,7 +27,7 @@ def sweep(run, type_name, integer, shape, seed, chosen=SHAPES, **epilogue):
 
 
 @pytest.mark.parametrize("run", ["interp8", "interp32"], indirect=True)
-@pytest.mark.parametrize("type_name,integer", ARMS, ids=name)
+@pytest.mark.parametrize("type_name,integer", SWEEP, ids=name)
 def test_tile(run, type_name, integer, seed):
     sweep(run, type_name, integer, SMALL if run.subgroup == 8 else LARGE, seed)
 

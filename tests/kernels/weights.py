@@ -43,6 +43,10 @@ class Weights:
     def format(self):
         return FORMATS[self.type_name]
 
+    def planes(self) -> dict[str, np.ndarray]:
+        """What a kernel that reads the weights is given."""
+        return {"q": self.q, "s": self.s, **codebook(self.type_name)}
+
     def padded_values(self) -> np.ndarray:
         """values with zero columns up to whole blocks of 32."""
         return np.pad(self.values, ((0, 0), (0, self.blocks * 32 - self.k)))
@@ -50,21 +54,13 @@ class Weights:
 
 def widths(type_name: str) -> tuple[int, ...]:
     """Row lengths that a file may hold in this format, odd ones first."""
-    return {1: (1, 100, 256), 32: (32, 96, 896), 256: (256, 512, 1024)}[FORMATS[type_name].disk_elements]
+    return {1: (1, 100, 256), 32: (32, 96, 896), 64: (64, 192, 896), 128: (128, 384, 896), 256: (256, 512, 1024)}[FORMATS[type_name].disk_elements]
 
 
 def scale_offsets(type_name: str) -> list[int]:
-    """Byte offsets of the f16 scales in a block; none for float formats."""
+    """Byte offsets of the f16 scales in a block; none for formats of other scales and for floats."""
     disk = FORMATS[type_name].disk
     return [disk.offsets[f.name] for f in disk.fields if f.type == f16] if FORMATS[type_name].disk_elements > 1 else []
-
-
-def _random_blocks(type_name: str, count: int, rng: np.random.Generator) -> np.ndarray:
-    """u8 [count, block bytes]: random codes under f16 scales of about 2^-8 (formats that the tests' generators do not know)."""
-    raw = rng.integers(0, 256, (count, FORMATS[type_name].disk.size), np.uint8)
-    for offset in scale_offsets(type_name):
-        raw[:, offset : offset + 2] = (2.0**-8 * rng.uniform(0.5, 1.5, count)).astype("<f2").view(np.uint8).reshape(-1, 2)
-    return raw
 
 
 def _make_extreme(type_name: str, raw: np.ndarray, rng: np.random.Generator) -> None:
@@ -85,15 +81,18 @@ def raw_rows(type_name: str, rows: int, k: int, seed: int = 0) -> np.ndarray:
     rng = np.random.default_rng([zlib.crc32(type_name.encode()), rows, k, seed])
     fmt = FORMATS[type_name]
     blocks = rows * k // fmt.disk_elements
-    if type_name in generators.TYPES:
-        kinds = generators.EXTREMES if blocks >= 6 else ()
-        raw = np.ascontiguousarray(generators.weight(type_name, (rows, k), 1.0, rng, kinds)).view(np.uint8)
-    else:
-        raw = _random_blocks(type_name, blocks, rng)
+    kinds = generators.EXTREMES if blocks >= 6 else ()
+    raw = np.ascontiguousarray(generators.weight(type_name, (rows, k), 1.0, rng, kinds)).view(np.uint8)
     raw = raw.reshape(blocks, -1)
     if blocks >= 6 and scale_offsets(type_name):
         _make_extreme(type_name, raw, rng)
     return raw.reshape(rows, -1)
+
+
+def codebook(type_name: str) -> dict[str, np.ndarray]:
+    """The argument that kernels of a format with a codebook take besides the planes."""
+    words = FORMATS[type_name].CODEBOOK
+    return {"codebook": np.array(words, np.uint16)} if words else {}
 
 
 def planes(type_name: str, rows: int, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -104,10 +103,15 @@ def planes(type_name: str, rows: int, k: int) -> tuple[np.ndarray, np.ndarray]:
     return q, s
 
 
+def half_words(raw: np.ndarray) -> np.ndarray:
+    """Bytes as Repack takes them, u16; a last odd one has a poisoned neighbour."""
+    return np.pad(raw.reshape(-1), (0, raw.size % 2), constant_values=0xDE).view(np.uint16)
+
+
 def repack(run: rig.Runner, type_name: str, raw: np.ndarray, k: int, q: np.ndarray, s: np.ndarray, row0: int = 0) -> None:
     """Writes the rows of `raw` into the planes, from row row0 on."""
     rows, blocks = len(raw), padded(k) // 32
-    run(Repack[FORMATS[type_name]], rig.groups(rows * blocks, 64), raw=raw.reshape(-1).view(np.uint16), q=q, s=s, row0=row0, rows=rows,
+    run(Repack[FORMATS[type_name]], rig.groups(rows * blocks, 64), raw=half_words(raw), q=q, s=s, row0=row0, rows=rows,
         k=k, blocks=blocks, row_bytes=raw.shape[1])
 
 

@@ -28,17 +28,19 @@ def test_weights_and_logits_are_sane(tmp_path, kind, extremes):
             assert abs(w.mean()) < 0.15 * gain and 0.7 * gain < w.std() < 1.2 * gain
         assert values(f, "blk.0.attn_q_norm.weight").std() < 0.3
         logits = forward(f, list(range(0, 320, 5)))
-    assert 1 < logits.std() < 8 and len(set(logits.argmax(1))) > 10
+    assert 1 < logits.std() < 8 and len(set(logits.argmax(1))) > 8
 
 
 @pytest.mark.parametrize("kind", [*blocks.QUANTISED_TYPES, *blocks.RANDOM_TYPES])
 def test_blocks_use_every_byte_value_and_scale_sign(kind):
     raw = blocks.random_blocks(kind, 4000, 0.1, np.random.default_rng(1))
-    free = [i for i in range(raw.shape[1]) if i - i % 2 not in blocks.SCALES[kind] and not (kind[-1] == "K" and kind != "Q6_K" and i < 16)
+    scaled = {"IQ1_M": range(48, 56), "MXFP4": range(2), "NVFP4": range(4)}.get(kind, ())
+    free = [i for i in range(raw.shape[1]) if i - i % 2 not in blocks.SCALES.get(kind, scaled) and not (kind[-1] == "K" and kind != "Q6_K" and i < 16)
             and not (kind == "Q6_K" and i >= 192)]  # fmt: skip
-    assert all(len(set(raw[:, i])) == 256 for i in free)
-    scales = raw[:, blocks.SCALES[kind][0] :][:, :2].copy().view("<f2")
-    assert 0.4 < (scales < 0).mean() < 0.6 and len(set(scales[:, 0].tolist())) > 1000
+    assert len(free) > 10 and all(len(set(raw[:, i])) == 256 for i in free)
+    if kind in blocks.SCALES:
+        scales = raw[:, blocks.SCALES[kind][0] :][:, :2].copy().view("<f2")
+        assert 0.4 < (scales < 0).mean() < 0.6 and len(set(scales[:, 0].tolist())) > 1000
     w = blocks.dequantize_blocks(kind, raw)
     assert abs(w.mean()) < 0.01 and 0.09 < w.std() < 0.11
 
@@ -48,16 +50,17 @@ def test_extreme_blocks(kind):
     rng = np.random.default_rng(3)
     plain = blocks.random_blocks(kind, 600, 1.0, rng)
     raw = blocks.add_extremes(kind, plain, 1.0, blocks.EXTREMES, rng)
-    d = raw[:, blocks.SCALES[kind][0] :][:, :2].copy().view("<u2")[:, 0]
     assert (~raw.any(1)).sum() == 100
-    assert ((d & 0x7C00 == 0) & (d & 0x3FF != 0)).sum() == 100
+    if kind in blocks.SCALES:
+        d = raw[:, blocks.SCALES[kind][0] :][:, :2].copy().view("<u2")[:, 0]
+        assert ((d & 0x7C00 == 0) & (d & 0x3FF != 0)).sum() == 100
     changed = raw[(raw != plain).any(1)]
     assert len(changed) == 300 and np.isfinite(blocks.dequantize_blocks(kind, raw)).all()
     code = {"Q8_0": slice(2, 34), "Q4_0": slice(2, 18), "Q5_0": slice(2, 22), "Q6_K": slice(0, 192), "Q2_K": slice(16, 80),
-            "Q3_K": slice(0, 96), "Q4_1": slice(4, 20), "Q5_1": slice(4, 24), "IQ4_NL": slice(2, 18), "IQ4_XS": slice(8, None)}.get(
-        kind, slice(16, None)
-    )  # fmt: skip
-    high, low = (0x7F, 0x80) if kind == "Q8_0" else (0xFF, 0x00)
+            "Q3_K": slice(0, 96), "Q4_1": slice(4, 20), "Q5_1": slice(4, 24), "IQ4_NL": slice(2, 18), "IQ4_XS": slice(8, None),
+            "IQ3_S": slice(2, 106), "IQ2_S": slice(2, 74), "IQ2_XS": slice(2, 66), "IQ1_M": slice(0, 48), "TQ1_0": slice(0, 52), "TQ2_0": slice(0, 64),
+            "MXFP4": slice(1, None), "NVFP4": slice(4, None)}.get(kind, slice(16, None) if kind[-1] == "K" else slice(2, None))  # fmt: skip
+    high, low = (0x7F, 0x80) if kind == "Q8_0" else (0xFF, 0x77) if kind in blocks.EXTREME_NIBBLES else (0xFF, 0x00)
     assert (changed[:, code] == high).all(1).sum() > 10 and (
         (changed[:, code] == low).all(1) & changed.any(1)
     ).sum() > 10
@@ -102,7 +105,7 @@ def test_same_seed_same_bytes(tmp_path):
 
 
 @pytest.mark.parametrize("kw", [{"arch": "qwen2", "head_dim": 24}, {"heads": 3, "kv_heads": 2}, {"head_dim": 15}, {"arch": "llama"},
-                                {"types": "Q4_K"}, {"types": "TQ1_0", "d": 256}, {"rope_scaling": {"type": "yarn", "factor": 2.0, "odd": 1}},
+                                {"types": "Q4_K"}, {"types": "Q8_K", "d": 256}, {"rope_scaling": {"type": "yarn", "factor": 2.0, "odd": 1}},
                                 {"tokenizer": "byte", "vocab": 200}])  # fmt: skip
 def test_arguments_that_make_no_model(tmp_path, kw):
     with pytest.raises(ValueError):

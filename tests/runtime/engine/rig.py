@@ -30,6 +30,7 @@ SMALL = {"arch": "qwen3", "n_layer": 1, "d": 256, "ff": 768, "heads": 4, "kv_hea
 SERVED = [kind for kind in TYPES if kind in FORMATS]
 NINE = ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q5_0", "Q4_K", "Q5_K", "Q6_K")  # as many as there are roles
 MIXED = dict(zip(ROLES, NINE))
+FEW_BITS = dict(zip(ROLES, ("IQ3_S", "IQ3_XXS", "IQ2_S", "IQ2_XS", "IQ2_XXS", "IQ1_S", "IQ1_M", "MXFP4", "NVFP4")))
 INTEGERS = dict(zip(ROLES, (*NINE[3:], *NINE[3:6])))
 
 

@@ -20,7 +20,7 @@ from tests.models.blocks import EXTREMES
 from tests.models.build import make_model
 from tests.reference.forward import forward
 from tests.reference.parity import assert_parity, measure
-from tests.runtime.engine.rig import INTEGERS, MIXED, SERVED, TOKENS, distance, feed, loaded, positions
+from tests.runtime.engine.rig import FEW_BITS, INTEGERS, MIXED, SERVED, TOKENS, distance, feed, loaded, positions
 from tests.runtime.models.oplist import Rounded
 
 BARS = {("scalar", "f32"): 2e-5, ("scalar", "f16"): 2e-3, ("int", "f32"): 2.5e-2, ("int", "f16"): 2.5e-2}
@@ -54,6 +54,7 @@ WIDE = {"d": 256, "ff": 512}
 CASES = {
     "qwen3, every type, heads of 24": Case({**WIDE, "arch": "qwen3", "head_dim": 24, "types": MIXED}, "scalar", "f32"),
     "qwen2, every integer type, tied": Case({**WIDE, "arch": "qwen2", "tied": True, "types": INTEGERS}, "int", "f16"),
+    "qwen3, codebooks and four-bit floats": Case({**WIDE, "arch": "qwen3", "types": FEW_BITS}, "int", "f16"),
     "qwen3, one kv head of 10, yarn": Case({"arch": "qwen3", "heads": 6, "kv_heads": 1, "head_dim": 10, "rope_scaling": YARN}, "scalar", "f16", {"splits": 3}),
     "qwen2, F32, linear": Case({"arch": "qwen2", "rope_scaling": {"type": "linear", "factor": 3.0}}, "scalar", "f32"),
 }

@@ -15,7 +15,7 @@ from runtime.gguf import open_gguf
 from runtime.models import read_model
 from runtime.plan import make_plan
 from runtime.vk import Device
-from tests.runtime.engine.rig import feed, loaded, small_model
+from tests.runtime.engine.rig import FEW_BITS, feed, loaded, small_model
 
 LARGE = 4096  # elements; no host array of a step is near it, every weight matrix is above it
 ARITHMETIC = ("matmul", "dot", "einsum", "tensordot", "inner", "vdot", "exp", "multiply", "add", "sum", "sqrt", "argmax", "argsort", "max", "mean", "cumsum")
@@ -101,9 +101,10 @@ def test_a_barrier_before_every_dispatch_changes_no_bit(device, path, barriers, 
         assert np.isfinite(here).all() and here.std() > 0.1
 
 
-def test_the_plan_is_what_is_allocated(device, path):
+@pytest.mark.parametrize("types", ["Q8_0", FEW_BITS], ids=["Q8_0", "codebooks"])
+def test_the_plan_is_what_is_allocated(tmp_path, types):
     """To the byte, buffer by buffer; only the alignment of blocks may add."""
-    with Device() as own, open_gguf(path) as file:
+    with Device() as own, open_gguf(small_model(tmp_path, types=types, tied=types == "Q8_0")) as file:
         plan = make_plan(read_model(file), own.caps, free_bytes(own), ctx=512, window=64)
         executor = Executor(own, plan)
         executor.wait()

@@ -71,7 +71,7 @@ CASES = {
     "product wraps": (raw.file([], [raw.info("t", (1 << 32, 1 << 32))], 32), "tensor 't': dimensions .* overflow"),
     "byte count": (raw.file([], [raw.info("t", (1 << 62,))], 32), "tensor 't': its data ends at byte .*cut short"),
     "type id": (raw.file([], [raw.info("blk.0.x", (256,), 4)], 32), "tensor 'blk.0.x': tensor type id 4 is unknown"),
-    "type id 42": (raw.file([], [raw.info("t", (256,), 42)], 512), "tensor 't': tensor type id 42 is unknown"),
+    "type id 43": (raw.file([], [raw.info("t", (256,), 43)], 512), "tensor 't': tensor type id 43 is unknown"),
     "block": (raw.file([], [raw.info("t", (128, 2), 12)], 512), "tensor 't': rows of 128 .* 256 elements of a Q4_K block"),
     "offset alignment": (raw.file([], [raw.info("t", (8,), offset=16)], 64), "tensor 't': data offset 16 is not a multiple"),
     "offset outside": (raw.file([], [raw.info("t", (8,), offset=64)], 64), "tensor 't': its data ends at byte .*cut short"),

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from runtime.gguf import GGUFError, StringArray, dequantize, open_gguf
+from tests.kernels.oracles.formats import dequantise
 from tests.models import blocks, raw
 from tests.models.build import make_model
 from tests.models.vocab import large_vocabulary
@@ -42,15 +43,22 @@ def assert_same_as_gguf_reader(path) -> None:
         for tensor in theirs.tensors:
             info = ours.tensors[tensor.name]
             assert info.shape == tuple(int(n) for n in reversed(tensor.shape))
-            assert (info.type, info.offset, info.nbytes) == (tensor.tensor_type, tensor.data_offset, tensor.n_bytes)
+            assert (info.type.id, info.offset, info.nbytes) == (tensor.tensor_type, tensor.data_offset, tensor.n_bytes)
             assert info.type_name == tensor.tensor_type.name
             assert np.array_equal(ours.data(tensor.name), tensor.data.view(np.uint8).reshape(-1))
 
 
-@pytest.mark.parametrize("kind", blocks.TYPES)
+@pytest.mark.parametrize("kind", [kind for kind in blocks.TYPES if kind in gguf.GGMLQuantizationType.__members__])
 def test_generated_models_read_as_gguf_reader_reads_them(tmp_path, kind):
     path = make_model(tmp_path / "m.gguf", d=256, ff=256, head_dim=64, types=kind, tokenizer="byte", seed=5)
     assert_same_as_gguf_reader(path)
+
+
+def test_a_type_that_gguf_does_not_know(tmp_path):
+    with open_gguf(make_model(tmp_path / "m.gguf", types={"default": "F32", "ffn_up": "Q2_0"}, seed=5)) as f:
+        info = f.tensors["blk.0.ffn_up.weight"]
+        assert (info.type.id, info.type_name, info.shape, info.nbytes) == (42, "Q2_0", (128, 64), 128 * 18)
+        assert sum(t.type_name == "Q2_0" for t in f.tensors.values()) == 2 and f.tensors["blk.0.ffn_down.weight"].type_name == "F32"
 
 
 def test_every_value_type(tmp_path):
@@ -143,7 +151,7 @@ def test_dequantize(kind):
     want = (
         stored.astype(np.float32)
         if kind in ("F32", "F16")
-        else gguf.quants.dequantize(stored, gguf.GGMLQuantizationType[kind])
+        else dequantise(kind, stored, 512)
     )
     got = dequantize(kind, np.ascontiguousarray(stored).view(np.uint8).reshape(-1), (4, 512))
     assert got.dtype == np.float32 and np.array_equal(got, want) and got.std() > 0.5

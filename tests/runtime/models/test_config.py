@@ -56,7 +56,7 @@ REFUSED = {
     "an embedding that is no matrix": (tensor("token_embd.weight", (64,)), ModelError, r"token_embd.weight has shape \(64,\)"),
     "a missing tensor": (drop("blk.1.attn_k_norm.weight"), ModelError, "tensor blk.1.attn_k_norm.weight is missing"),
     "a transposed tensor": (tensor("blk.0.ffn_down.weight", (96, 64)), ModelError, r"blk.0.ffn_down.weight has shape \(96, 64\), \(64, 96\) is needed"),
-    "an unsupported type": (tensor("blk.1.ffn_up.weight", (96, 64), "MXFP4"), ModelError, "blk.1.ffn_up.weight has type MXFP4, which is not served; served are F32"),
+    "an unsupported type": (tensor("blk.1.ffn_up.weight", (96, 64), "I8"), ModelError, "blk.1.ffn_up.weight has type I8, which is not served; served are F32"),
     "a quantised norm": (tensor("output_norm.weight", (64,), "Q8_0"), ModelError, "output_norm.weight has type Q8_0"),
     "a bias that qwen3 lacks": (tensor("blk.0.attn_q.bias", (64,)), ModelError, "blk.0.attn_q.bias is unknown"),
     "frequencies in a tensor": (tensor("rope_freqs.weight", (8,)), ModelError, "rope_freqs.weight is unknown"),
