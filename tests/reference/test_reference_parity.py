@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.reference.parity import assert_parity, measure
+from tests.reference.parity import assert_parity, int8_failures, measure
 
 RNG = np.random.default_rng(4)
 REFERENCE = RNG.standard_normal((40, 100)) * 3
@@ -69,3 +69,19 @@ def test_a_reference_that_judges_nothing_is_refused():
             measure(reference, reference, 1.0)
     with pytest.raises(ValueError, match="same"):
         measure(REFERENCE[:3], REFERENCE, 1.0)
+
+
+def test_with_8_bit_activations_the_long_rows_judge_the_argmax():
+    """A wrong winner is excused by the noise of rows 3, 19 ... alone; other clauses stay."""
+    reference = np.zeros((1, 96))
+    reference[0, [3, 19]] = 10.0, 9.0
+    loud = reference + 0.0
+    loud[0, [3, 19, 35]] += -0.8, 0.8, -0.8  # rms 0.56 in the long rows, 0.14 over all
+    report = measure(loud, reference, 0.2)
+    assert report.disagreements and not int8_failures(report, loud, reference)
+    alone = np.where(reference == 10.0, 10.0, 0.0)
+    other = alone.copy()
+    other[0, [3, 4]] = 9.99, 10.0  # another row wins, and the long ones are quiet
+    report = measure(other, alone, 2.0)
+    assert report.disagreements and "argmax differs at 0" in int8_failures(report, other, alone)[0]
+    assert any("over the bar" in f for f in int8_failures(measure(loud, reference, 1e-3), loud, reference))
