@@ -67,7 +67,7 @@ def no_validation_message():
     """With RUNTIME_VALIDATE=1 (`make test-full` runs the kernel tests so) a test during which the layer speaks fails."""
     before = [len(d.validation_messages) for d in _devices]
     yield
-    for opened, count in zip(_devices, before or [0], strict=True):
+    for opened, count in zip(_devices, before or [0] * len(_devices), strict=True):
         said = [f"{m.name}: {m.text}" for m in opened.validation_messages[count:]]
         assert not said, said
 

@@ -5,7 +5,17 @@ HF: Qwen2MoeForCausalLM.
 
 from __future__ import annotations
 
-from .blocks import Shapes, attention, attention_tensors, embedding, experts, experts_tensors, head, shared_expert, shared_expert_tensors
+from .blocks import (
+    Shapes,
+    attention,
+    attention_tensors,
+    embedding,
+    experts,
+    experts_tensors,
+    head,
+    shared_expert,
+    shared_expert_tensors,
+)
 from .config import Config
 from .graph import Op
 

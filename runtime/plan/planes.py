@@ -86,6 +86,8 @@ def _plane_set(model: Model, tensors: tuple[str, ...], caps: Any, limit: int, fo
     infos = [model.file.tensors[t] for t in tensors]
     rows, k = sum(model.rows(t) for t in tensors), infos[0].shape[-1]
     experts = infos[0].shape[0] if len(infos[0].shape) == 3 else 0
+    if tensors[0].endswith(".ffn_gate_inp.weight") and not FORMATS[infos[0].type_name].INTEGER:
+        forced = None  # converters leave routers in floats, which would make --arm int refuse every mixture of experts
     arm, reason = choose(tensors[0], infos[0].type_name, caps, forced)
     whole = PlaneSet(tensors[0] if len(tensors) == 1 else tensors[0].replace("attn_q", "attn_" + "qkv"[: len(tensors)]), tensors, infos[0].type_name, rows, k, arm, reason, ((0, rows),), experts)
     largest = max(whole.plane_bytes(rows))
