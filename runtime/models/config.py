@@ -135,6 +135,8 @@ def _experts(file: GGUFFile, arch: str, key: Any) -> dict[str, int]:
     count, used = key("expert_count", int), key("expert_used_count", int)
     if count > MOST_EXPERTS or used > MOST_USED or used > count:
         raise ModelError(f"{file.path}: {arch} uses {used} of {count} experts; at most {MOST_USED} of {MOST_EXPERTS} are served, and no more than there are")
+    if file.get(f"{arch}.expert_weights_scale", 0.0, float) not in (0.0, 1.0):
+        raise ModelError(f"{file.path}: {arch}.expert_weights_scale is not served; leaving it out would change the answers")
     if not EXPERTS[arch]:
         return {"n_expert": count, "n_used": used, "n_ff_exp": key("expert_feed_forward_length", int), "n_ff": 32}
     whole = key("feed_forward_length", int, 0, 0) or key("expert_shared_feed_forward_length", int)
