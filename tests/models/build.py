@@ -88,7 +88,7 @@ def make_model(
         "ext_factor", "beta_fast", "beta_slow": f as wanted.
     tokenizer: None (ids only), "byte" (vocab >= 287, ChatML template) or "large" (a full-size vocabulary).
     extremes: some of blocks.EXTREMES, put into every quantised matrix.
-    experts: (count, used, width) of the moe architectures; ff is then the width of the shared expert of qwen2moe.
+    experts: (count, used, width) of the moe architectures, whose router is F32 unless types names ffn_gate_inp; ff is then the width of the shared expert of qwen2moe.
     Raises ValueError for numbers that make no model, and for rows that their format's blocks do not divide.
     """
     head_dim = head_dim or d // heads
@@ -167,7 +167,7 @@ class _Tensors:
 
     def _experts(self, at: str, arch: str, d: int, ff: int, count: int, used: int, width: int) -> None:
         """Router, stacked experts, and qwen2moe's gated shared expert."""
-        self._matrix(at + "ffn_gate_inp.weight", count, d, gain=1.5, kind="F32")  # router logits far apart, as trained ones are
+        self._matrix(at + "ffn_gate_inp.weight", count, d, gain=1.5, kind=self._types.get("ffn_gate_inp", "F32"))  # router logits far apart, as trained ones are
         for name, rows, cols in (("gate", width, d), ("up", width, d), ("down", d, width)):
             self._matrix(f"{at}ffn_{name}_exps.weight", rows, cols, stack=count)
         if arch == "qwen2moe":

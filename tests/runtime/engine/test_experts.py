@@ -56,8 +56,10 @@ def test_logits_are_those_of_the_float64_forward(device, tmp_path, arch):
     held(device, model(tmp_path, arch, (8, 2, 40)), "scalar", "f32", [(100, 100), (7, 50)])
 
 
-def test_int_arm(device, tmp_path):
-    types = {"default": "Q8_0", "ffn_down_exps": "Q5_0"}
+@pytest.mark.parametrize("router", ["F32", "Q8_0"])
+def test_int_arm(device, tmp_path, router):
+    """A router in integers leaves the gate of the shared expert alone in reading f32 activations."""
+    types = {"default": "Q8_0", "ffn_down_exps": "Q5_0", "ffn_gate_inp": router}
     held(device, model(tmp_path, "qwen2moe", (8, 2, 64), types), "int", "f32", [(100, 100), (100, 0)])
 
 
