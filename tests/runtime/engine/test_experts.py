@@ -86,3 +86,9 @@ def test_every_way_to_feed(device, tmp_path, arch, experts):
 def test_as_on_a_gpu(device, tmp_path, arch):
     """Several lanes a row, tiles for the plain matrices, context splits."""
     held(device, model(tmp_path, arch, (60, 4, 40), "F16"), "scalar", "f16", WAYS, as_gpu=True, splits=3)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("arch", ["qwen3moe", "qwen2moe"])
+def test_int_as_on_a_gpu(device, tmp_path, arch):
+    held(device, model(tmp_path, arch, (8, 2, 64), "Q8_0"), "int", "f32", WAYS, as_gpu=True, splits=3)
