@@ -15,6 +15,7 @@ from spirvdsl import Launchable, f16, f16x4, f32, f32x4
 from .attention import Attention, Combine
 from .formats import FORMATS
 from .matmul import Embed, GateUp, Gemv, Tile
+from .moe import ExpertDown, ExpertGateUp, GateScale, Route
 from .norm import RmsNorm
 from .quantize import Quantize, SwiGLU
 from .repack import Repack
@@ -41,7 +42,7 @@ class Entry:
 
 def catalogue() -> list[Entry]:
     """All entries in a fixed order; names are unique. The kernels are not compiled yet."""
-    found = [*formats(), *options(), *activations(), *attention(), *sampling()]
+    found = [*formats(), *options(), *activations(), *attention(), *sampling(), *experts()]
     return [Entry(name, kernel, text, name in IR_TEXTS) for name, kernel, text in found]
 
 
@@ -99,6 +100,19 @@ def attention() -> Iterator[tuple[str, Launchable, bool]]:
         yield f"attention.hd{head_dim}x{group}.{cache}{'.split' if split else ''}.sg{lanes}", Attention.stamp(**fixed), lanes == 8
     for head_dim, q8, lanes in ((64, True, 8), (64, True, 4), (128, False, 4), (10, False, 4)):
         yield f"combine.hd{head_dim}.{f'q8.ql{lanes}' if q8 else 'f32'}", Combine[head_dim, q8, lanes], True
+
+
+def experts() -> Iterator[tuple[str, Launchable, bool]]:
+    """Routing, and the products whose matrix is read from a buffer."""
+    for fmt in FORMATS.values():
+        for arm, integer in ARMS.items():
+            if fmt.INTEGER or not integer:
+                text = fmt.name in TEXT_FORMATS
+                yield f"experts_gate_up.{fmt.name.lower()}.{arm}", ExpertGateUp.stamp(fmt=fmt, INT=integer, LANES=4), text
+                yield f"experts_down.{fmt.name.lower()}.{arm}", ExpertDown.stamp(fmt=fmt, INT=integer, LANES=4), text
+    yield "route.norm", Route[True], True
+    yield "route.plain", Route[False], True
+    yield "gate_scale", GateScale.stamp(), True
 
 
 def sampling() -> Iterator[tuple[str, Launchable, bool]]:

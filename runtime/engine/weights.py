@@ -55,12 +55,12 @@ class Weights:
         out, row = [], 0
         for tensor in plane.tensors:
             out.append((tensor, row))
-            row += self.plan.model.shape(tensor)[0]
+            row += self.plan.model.rows(tensor)
         return out
 
     def _pieces(self, plane: PlaneSet, tensor: str, first: int, chunk: int) -> Iterator[tuple[int, int, int, np.ndarray]]:
         """(shard, row inside it, rows, bytes): runs of whole rows that stay inside a shard and take at most `chunk` bytes."""
-        rows, data = self.plan.model.shape(tensor)[0], self.plan.model.file.data(tensor)
+        rows, data = self.plan.model.rows(tensor), self.plan.model.file.data(tensor)
         row_bytes = len(data) // rows
         for shard, (low, count) in enumerate(plane.shards):
             start, end = max(low, first), min(low + count, first + rows)

@@ -54,6 +54,38 @@ def swiglu_tensors(c: Config, i: int) -> Shapes:
     return {p + "norm.weight": (c.n_embd,), p + "gate.weight": (c.n_ff, c.n_embd), p + "up.weight": (c.n_ff, c.n_embd), p + "down.weight": (c.n_embd, c.n_ff)}
 
 
+def experts(i: int, norm: bool) -> list[Op]:
+    """x += sum over the chosen experts of weight * Wdown_e (silu(Wgate_e f) * Wup_e f), f = rms_norm(x). norm: the weights add to 1."""
+    p = f"blk.{i}.ffn_"
+    return [Op("rms_norm", "h", ("x",), p + "norm.weight", layer=i), Op("linear", "r", ("h",), p + "gate_inp.weight", layer=i),
+            Op("route_norm" if norm else "route", "p", ("r",), layer=i),
+            Op("expert_linear", "eg", ("h", "p"), p + "gate_exps.weight", layer=i), Op("expert_linear", "eu", ("h", "p"), p + "up_exps.weight", layer=i),
+            Op("swiglu", "em", ("eg", "eu"), layer=i), Op("expert_linear", "eo", ("em", "p"), p + "down_exps.weight", layer=i),
+            Op("expert_sum", "o", ("eo", "p"), layer=i), Op("add", "x", ("x", "o"), layer=i)]
+
+
+def experts_tensors(c: Config, i: int) -> Shapes:
+    """The tensors of `experts`."""
+    p, e = f"blk.{i}.ffn_", c.n_expert
+    return {p + "norm.weight": (c.n_embd,), p + "gate_inp.weight": (e, c.n_embd), p + "gate_exps.weight": (e, c.n_ff_exp, c.n_embd),
+            p + "up_exps.weight": (e, c.n_ff_exp, c.n_embd), p + "down_exps.weight": (e, c.n_embd, c.n_ff_exp)}
+
+
+def shared_expert(i: int) -> list[Op]:
+    """x += sigmoid(w . f) * Wdown (silu(Wgate f) * Wup f) with the f of `experts`, after which it stands."""
+    p = f"blk.{i}.ffn_"
+    return [Op("linear", "g", ("h",), p + "gate_shexp.weight", layer=i), Op("linear", "u", ("h",), p + "up_shexp.weight", layer=i),
+            Op("swiglu", "m", ("g", "u"), layer=i), Op("gate_scale", "m", ("m", "h"), p + "gate_inp_shexp.weight", layer=i),
+            Op("linear", "o", ("m",), p + "down_shexp.weight", layer=i), Op("add", "x", ("x", "o"), layer=i)]
+
+
+def shared_expert_tensors(c: Config, i: int) -> Shapes:
+    """The tensors of `shared_expert`."""
+    p = f"blk.{i}.ffn_"
+    return {p + "gate_inp_shexp.weight": (c.n_embd,), p + "gate_shexp.weight": (c.n_ff, c.n_embd), p + "up_shexp.weight": (c.n_ff, c.n_embd),
+            p + "down_shexp.weight": (c.n_embd, c.n_ff)}
+
+
 def head(tied: bool) -> list[Op]:
     """logits <- Wout rms_norm(x); a tied model reads its embedding once more."""
     return [Op("rms_norm", "h", ("x",), "output_norm.weight"), Op("linear", "logits", ("h",), "token_embd.weight" if tied else "output.weight")]

@@ -11,13 +11,21 @@ Values are named f32 rows [tokens, width]; `x` is the residual stream. Sources o
     attention  out <- softmax(scale q k^T) v over the cache of `layer`
     swiglu     out <- silu(a) * b
     add        out <- a + b
+
+Experts (values with a row per (token, slot) pair are [tokens * used, width]; p is (expert, weight) of each pair):
+
+    route          out <- the n_used experts of largest softmax(a), ties to the lower index, with these weights
+    route_norm     the same, weights divided by their sum
+    expert_linear  out <- weight[expert] . a for every pair; a has a row a token or a row a pair
+    expert_sum     out <- sum over the slots of a token of weight * a
+    gate_scale     out <- a * sigmoid(weight . b)
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-KINDS = ("embed", "rms_norm", "linear", "head_norm", "rope", "kv_store", "attention", "swiglu", "add")
+KINDS = ("embed", "rms_norm", "linear", "head_norm", "rope", "kv_store", "attention", "swiglu", "add", "route", "route_norm", "expert_linear", "expert_sum", "gate_scale")
 
 
 @dataclass(frozen=True)

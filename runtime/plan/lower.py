@@ -12,6 +12,7 @@ from typing import Any
 
 from kernels.attention import Attention, Combine
 from kernels.matmul import Embed, GateUp, Gemv, Tile
+from kernels.moe import ExpertDown, ExpertGateUp, GateScale, Route
 from kernels.norm import RmsNorm
 from kernels.quantize import Quantize, SwiGLU
 from kernels.rope import RopeStore, padded_head
@@ -140,9 +141,52 @@ class Lowering:
         self._matmul(self.plan.plane(ops[0].weight), ops[0].ins[0], "x", padded(self.c.n_embd), 0, residual=True, label="out" if ops[0].ins[0] == "a" else "down")
 
     def gate_up(self, ops: tuple[Op, ...], at: int) -> None:
+        self._gate_up(ops, "int" in self._consumers(ops[2].out, at + 3))
+
+    def shared_expert(self, ops: tuple[Op, ...], at: int) -> None:
+        """gate_up, and m scaled by the gate before it is quantised."""
+        blocks = padded(self.c.n_ff) // 32
+        self._gate_up(ops, False)
+        self._add(GateScale.stamp(), {"h": "h", "weight": ops[3].weight, "m": "m"}, {"blocks": padded(self.c.n_embd) // 32, "m_blocks": blocks}, (self.t, 1, 1), "gate_scale")
+        if "int" in self._consumers("m", at + 4):
+            self._quantize("m", blocks)
+
+    def route(self, ops: tuple[Op, ...], at: int) -> None:
+        stride = padded(self.c.n_expert)
+        self._matmul(self.plan.plane(ops[0].weight), "h", "r", stride, 0, label="router")
+        self._add(Route[ops[1].kind == "route_norm"], {"logits": "r", "route": "p"}, {"experts": self.c.n_expert, "used": self.c.n_used, "stride": stride}, (self.t, 1, 1), "route")
+
+    def experts_gate_up(self, ops: tuple[Op, ...], at: int) -> None:
+        gate, up = (self.plan.plane(o.weight) for o in ops[:2])
+        if (gate.type_name, gate.shards, gate.arm) != (up.type_name, up.shards, up.arm):
+            raise PlanError(f"{gate.name} is {gate.type_name} and {up.name} {up.type_name}; experts whose gate and up differ are not served, quantise the model again")
+        blocks, pairs = padded(self.c.n_ff_exp) // 32, self.t * self.c.n_used
+        for i, shard in enumerate(gate.shards):
+            kernel = ExpertGateUp.stamp(fmt=gate.format, INT=gate.arm == "int", **self._gemv_shape(gate.blocks, 1))
+            bind = {**gate.bind(i), "q2": (up.name, i, 0), "s2": (up.name, i, 1), "route": "p", "y": "em", **self._feed(gate, "h")}
+            self._add(kernel, bind, {**self._expert_push(gate, shard), "tokens": self.t, "y_stride": blocks * 32}, self._expert_groups(kernel, gate, pairs), "experts_gate_up")
+        if "int" in self._consumers("em", at + 3):
+            self._quantize("em", blocks * self.c.n_used)
+
+    def experts_down(self, ops: tuple[Op, ...], at: int) -> None:
+        down = self.plan.plane(ops[0].weight)
+        for i, shard in enumerate(down.shards):
+            kernel = ExpertDown.stamp(fmt=down.format, INT=down.arm == "int", **self._gemv_shape(down.blocks, 1))
+            bind = {**down.bind(i), "route": "p", "y": "x", **self._feed(down, "em")}
+            push = {**self._expert_push(down, shard), "tokens": self.t * self.c.n_used, "y_stride": padded(self.c.n_embd)}
+            self._add(kernel, bind, push, self._expert_groups(kernel, down, self.t), "experts_down")
+
+    def _expert_push(self, plane: PlaneSet, shard: tuple[int, int]) -> dict[str, int]:
+        rows = plane.rows // plane.experts
+        return {"rows": rows, "blocks": plane.blocks, "used": self.c.n_used, "expert0": shard[0] // rows, "experts": shard[1] // rows}
+
+    @staticmethod
+    def _expert_groups(kernel: Launchable, plane: PlaneSet, y: int) -> tuple[int, int, int]:
+        return -(-(plane.rows // plane.experts) // (kernel.values["THREADS"] // kernel.values["LANES"])), y, 1
+
+    def _gate_up(self, ops: tuple[Op, ...], q8: bool) -> None:
         gate, up = (self.plan.plane(o.weight) for o in ops[:2])
         blocks = padded(self.c.n_ff) // 32
-        q8 = "int" in self._consumers(ops[2].out, at + 3)
         same = (gate.type_name, gate.shards, gate.arm) == (up.type_name, up.shards, up.arm)
         if self.t <= self.most_columns and same:
             for i, (row0, rows) in enumerate(gate.shards):
@@ -203,7 +247,9 @@ class Lowering:
         """Arms of the projections that read `value` before it is written again."""
         arms = set()
         for op in self.ops[start:]:
-            if value in op.ins and op.kind == "linear":
+            if op.kind == "gate_scale" and op.ins[1] == value:
+                arms.add("scalar")
+            if value in op.ins and op.kind in ("linear", "expert_linear"):
                 arms.add(self.plan.plane(op.weight).arm)
             if op.out == value:
                 break
@@ -223,7 +269,12 @@ class Lowering:
 FUSIONS: tuple[tuple[tuple[str, ...], Callable[[Lowering, tuple[Op, ...], int], None]], ...] = (
     (("linear", "linear", "linear", "head_norm", "head_norm", "rope", "rope", "kv_store"), Lowering.qkv),
     (("linear", "linear", "linear", "rope", "rope", "kv_store"), Lowering.qkv),
+    (("linear", "linear", "swiglu", "gate_scale"), Lowering.shared_expert),
     (("linear", "linear", "swiglu"), Lowering.gate_up),
+    (("linear", "route"), Lowering.route),
+    (("linear", "route_norm"), Lowering.route),
+    (("expert_linear", "expert_linear", "swiglu"), Lowering.experts_gate_up),
+    (("expert_linear", "expert_sum", "add"), Lowering.experts_down),
     (("linear", "add"), Lowering.residual),
     (("embed",), Lowering.embed),
     (("rms_norm",), Lowering.rms_norm),

@@ -27,6 +27,7 @@ class PlaneSet:
     arm: str
     reason: str
     shards: tuple[tuple[int, int], ...]
+    experts: int = 0  # stacked matrices that make up the rows; 0: a plain matrix
 
     @property
     def format(self) -> type[BlockFormat]:
@@ -61,7 +62,7 @@ def plane_sets(model: Model, caps: Any, limit: int, forced: str | None) -> tuple
     out: dict[str, PlaneSet] = {}
     done: set[str] = set()
     for name, info in model.file.tensors.items():
-        if len(info.shape) != 2 or name in done:
+        if len(info.shape) < 2 or name in done:
             continue
         group = _fusable(model, name)
         made = _plane_set(model, group, caps, limit, forced)
@@ -88,14 +89,18 @@ def _fusable(model: Model, name: str) -> tuple[str, ...]:
 
 def _plane_set(model: Model, tensors: tuple[str, ...], caps: Any, limit: int, forced: str | None) -> PlaneSet:
     infos = [model.file.tensors[t] for t in tensors]
-    rows, k = sum(i.shape[0] for i in infos), infos[0].shape[1]
+    rows, k = sum(model.rows(t) for t in tensors), infos[0].shape[-1]
+    experts = infos[0].shape[0] if len(infos[0].shape) == 3 else 0
+    if tensors[0].endswith(".ffn_gate_inp.weight") and not FORMATS[infos[0].type_name].INTEGER:
+        forced = None  # converters leave routers in floats, which would make --arm int refuse every mixture of experts
     arm, reason = choose(tensors[0], infos[0].type_name, caps, forced)
-    whole = PlaneSet(tensors[0] if len(tensors) == 1 else tensors[0].replace("attn_q", "attn_" + "qkv"[: len(tensors)]), tensors, infos[0].type_name, rows, k, arm, reason, ((0, rows),))
+    whole = PlaneSet(tensors[0] if len(tensors) == 1 else tensors[0].replace("attn_q", "attn_" + "qkv"[: len(tensors)]), tensors, infos[0].type_name, rows, k, arm, reason, ((0, rows),), experts)
     largest = max(whole.plane_bytes(rows))
     if largest > limit:
-        step = limit // max(1, -(-largest // rows)) // _SHARD_ROWS * _SHARD_ROWS
-        if step < _SHARD_ROWS:
-            raise PlanError(f"tensor {tensors[0]}: {_SHARD_ROWS} rows of {k} take more than the {limit >> 20} MiB one binding may have on {caps.name}; raise --max-alloc-mib or use another device")
+        unit = rows // experts if experts else _SHARD_ROWS  # a shard holds whole experts
+        step = limit // max(1, -(-largest // rows)) // unit * unit
+        if step < unit:
+            raise PlanError(f"tensor {tensors[0]}: {unit} rows of {k} take more than the {limit >> 20} MiB one binding may have on {caps.name}; raise --max-alloc-mib or use another device")
         shards = tuple((r, min(step, rows - r)) for r in range(0, rows, step))
-        return PlaneSet(whole.name, tensors, whole.type_name, rows, k, arm, f"{reason}; {largest >> 20} MiB over the {limit >> 20} MiB binding: {len(shards)} row shards", shards)
+        return PlaneSet(whole.name, tensors, whole.type_name, rows, k, arm, f"{reason}; {largest >> 20} MiB over the {limit >> 20} MiB binding: {len(shards)} row shards", shards, experts)
     return whole

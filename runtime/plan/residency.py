@@ -69,7 +69,9 @@ def row_bytes(model: Model) -> dict[str, int]:
     c = model.config
     d, ff, heads = padded(c.n_embd), padded(c.n_ff), padded(c.n_head * c.head_dim)
     qkv, hdp = (c.n_head + 2 * c.n_head_kv) * c.head_dim, padded_head(c.head_dim)
-    return {"x": d * 4, "h": d * 4, "hq": d, "hs": d // 4, "qkv": qkv * 4, "q": c.n_head * hdp * 4, "a": heads * 4, "aq": heads, "as": heads // 4,
+    pair = padded(c.n_ff_exp) * c.n_used  # a row of each chosen expert
+    experts = {"r": padded(c.n_expert) * 4, "p": c.n_used * 8, "em": pair * 4, "emq": pair, "ems": pair // 4} if c.n_expert else {}
+    return experts | {"x": d * 4, "h": d * 4, "hq": d, "hs": d // 4, "qkv": qkv * 4, "q": c.n_head * hdp * 4, "a": heads * 4, "aq": heads, "as": heads // 4,
             "g": ff * 4, "u": ff * 4, "m": ff * 4, "mq": ff, "ms": ff // 4}
 
 
@@ -133,9 +135,9 @@ def make_plan(model: Model, caps: Any, budget: int, *, ctx: int | None = None, k
 def _fitting_window(model: Model, window: int, logit_rows: int, limit: int, caps: Any) -> tuple[int, int, list[str]]:
     """(window, logit rows, notes): fewer rows where a buffer of all would be over the limit of one binding."""
     widest = max(*row_bytes(model).values(), model.config.n_vocab * 4 if logit_rows > 1 else 0)
-    most = limit // widest
+    most = min(limit // widest, 65535 // max(1, model.config.n_used))  # experts: a workgroup row for every (token, slot)
     if most < 1 or model.config.n_vocab * 4 > limit:
         raise PlanError(f"one row of activations or logits of {model.name} is over the {limit >> 20} MiB one buffer may have on {caps.name}; raise --max-alloc-mib or use another device")
     if window <= most:
         return window, logit_rows, []
-    return most, min(logit_rows, most), [f"prefill windows shrunk from {window} to {most} tokens: a buffer may have {limit >> 20} MiB"]
+    return most, min(logit_rows, most), [f"prefill windows shrunk from {window} to {most} tokens: a buffer may have {limit >> 20} MiB, a grid 65,535 rows"]

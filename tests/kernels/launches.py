@@ -140,7 +140,34 @@ def sample(kernel, v, rng):
     return (2,), {"logits": (rng.standard_normal(2 * 3000) * 3).astype(np.float32), "vocab": 3000, **_sequences()}
 
 
+def experts(kernel, v, rng):
+    """ExpertGateUp and ExpertDown: 3 tokens, 2 of 5 experts, of which this shard holds 1 to 3."""
+    k, rows, used = weights.widths(v["fmt"].name)[1], 11, 2
+    w, up = (weights.weights(v["fmt"].name, 3 * rows, k, seed) for seed in (6, 7))
+    route = np.zeros((3, used, 2), np.uint32)
+    route[..., 0] = [[3, 1], [0, 2], [4, 0]]
+    route[..., 1] = rng.uniform(0.1, 1, (3, used)).astype(np.float32).view(np.uint32)
+    down = kernel.template.__name__ == "ExpertDown"
+    tokens = 3 * used if down else 3
+    y = rng.standard_normal((3, 16)).astype(np.float32) if down else rig.poisoned(3 * used, 16)
+    given = {**w.planes(), "route": route.reshape(-1), "y": y.reshape(-1), **feed(tokens, k, 8).arguments(v["INT"])}
+    if not down:
+        given |= {"q2": up.q, "s2": up.s}
+    return (rig.groups(rows, v["THREADS"] // v["LANES"]), 3 if down else 3 * used), {
+        **given, "rows": rows, "blocks": w.blocks, "tokens": tokens, "used": used, "expert0": 1, "experts": 3, "y_stride": 16}
+
+
+def route(kernel, v, rng):
+    return (3,), {"logits": rng.standard_normal(3 * 64).astype(np.float32), "route": words(3 * 4 * 2), "experts": 60, "used": 4, "stride": 64}
+
+
+def gate_scale(kernel, v, rng):
+    h, weight, m = (rng.standard_normal(n * 32).astype(np.float32) for n in (3 * 4, 4, 3 * 5))
+    return (3,), {"h": h, "weight": weight, "m": m, "blocks": 4, "m_blocks": 5}
+
+
 BUILDERS = {
     "Repack": repack, "Embed": embed, "Gemv": matrix, "GateUp": matrix, "Tile": matrix, "Quantize": quantize, "SwiGLU": swiglu, "RmsNorm": rms_norm,
     "RopeStore": rope_store, "Attention": attention, "Combine": combine, "Argmax": argmax, "Greedy": greedy, "Sample": sample,
+    "ExpertGateUp": experts, "ExpertDown": experts, "Route": route, "GateScale": gate_scale,
 }  # fmt: skip

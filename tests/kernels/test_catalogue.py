@@ -18,7 +18,7 @@ from tests.kernels import rig
 from tests.kernels.launches import BUILDERS, arguments
 
 # lavapipe's LLVM takes seconds for each of these; one or two formats of each kind are in the quick tests of the kind
-SLOW = re.compile(r"tile\.(?!q8_0\.f32$)|gate_up\.\w+\.f32|.*\.cols8|sample")
+SLOW = re.compile(r"tile\.(?!q8_0\.f32$)|(experts_)?gate_up\.\w+\.f32|.*\.cols8|sample")
 Q8_WORDS, Q8_PAIRS = ("xq", "yq"), ("xs", "ys")
 
 
@@ -61,6 +61,9 @@ def agree(entry: Entry, name: str, a: np.ndarray, b: np.ndarray) -> bool:
         sums = [p.reshape(-1, 2)[:, 1].copy().view(np.int16).astype(int) for p in (a, b)]
         scales = [p.reshape(-1, 2)[:, 0].copy().view(np.float32) for p in (a, b)]
         return np.abs(sums[0] - sums[1]).max() <= 16 and np.allclose(*scales, rtol=3e-6)
+    if name == "route":  # (expert, weight as bits)
+        chosen, weights = zip(*((p.reshape(-1, 2)[:, 0], p.reshape(-1, 2)[:, 1].copy().view(np.float32)) for p in (a, b)))
+        return np.array_equal(*chosen) and np.allclose(*weights, rtol=1e-5)
     if a.dtype == np.float32 and name != "x":
         known = ~np.isnan(b)
         size = np.abs(b[known][np.abs(b[known]) < 1e29]).max()

@@ -1,4 +1,4 @@
-"""The numerical truth: qwen2 and qwen3 forward passes in float64 numpy over a GGUF file.
+"""The numerical truth: qwen2, qwen3, qwen2moe and qwen3moe forward passes in float64 numpy over a GGUF file.
 
 Written from the published architectures (Qwen2, Qwen3), RoPE NEOX with linear scaling and YaRN (arXiv 2309.00071), and
 the GGUF key names. `rope.scaling.yarn_*` keys are honoured as their names say; llama.cpp v0.5.0 does not read them for
@@ -16,7 +16,7 @@ import numpy as np
 
 from runtime.gguf import GGUFFile, dequantize, open_gguf
 
-ARCHITECTURES = ("qwen2", "qwen3")
+ARCHITECTURES = ("qwen2", "qwen3", "qwen2moe", "qwen3moe")
 
 
 @dataclass(frozen=True)
@@ -178,10 +178,33 @@ class Reference:
         return note(at + "attn_out", self._linear(mixed, at + "attn_output"))
 
     def _feed(self, x: np.ndarray, i: int, note) -> np.ndarray:
+        if self.hyper.arch.endswith("moe"):
+            return note(f"blk.{i}.ffn_out", self._mixture(x, i, note))
         gate, up = self._linear(x, f"blk.{i}.ffn_gate"), self._linear(x, f"blk.{i}.ffn_up")
         with np.errstate(over="ignore"):
             hidden = note(f"blk.{i}.ffn_hidden", gate / (1 + np.exp(-gate)) * up)
         return note(f"blk.{i}.ffn_out", self._linear(hidden, f"blk.{i}.ffn_down"))
+
+    def _mixture(self, x: np.ndarray, i: int, note) -> np.ndarray:
+        """The experts' sum, token by token; capture gets router probabilities "ffn_probs" [n, experts] and "ffn_experts" [n, used]."""
+        at, arch = f"blk.{i}.ffn_", self.hyper.arch
+        scores = self._linear(x, at + "gate_inp")
+        probs = np.exp(scores - scores.max(1, keepdims=True))
+        probs = note(at + "probs", probs / probs.sum(1, keepdims=True))
+        chosen = note(at + "experts", np.argsort(-probs, 1, kind="stable")[:, : self.file.require(f"{arch}.expert_used_count", int)])
+        gate, up, down = (self.weight(f"{at}{name}_exps.weight") for name in ("gate", "up", "down"))
+        out = np.zeros_like(x)
+        for t, experts in enumerate(chosen):
+            weights = probs[t, experts]
+            if arch == "qwen3moe":
+                weights = weights / weights.sum()
+            for e, w in zip(experts, weights, strict=True):
+                g = gate[e] @ x[t]
+                out[t] += w * (down[e] @ (g / (1 + np.exp(-g)) * (up[e] @ x[t])))
+        if arch == "qwen2moe":
+            g, open_ = self._linear(x, at + "gate_shexp"), 1 / (1 + np.exp(-(x @ self.weight(at + "gate_inp_shexp.weight"))))
+            out += open_[:, None] * self._linear(g / (1 + np.exp(-g)) * self._linear(x, at + "up_shexp"), at + "down_shexp")
+        return out
 
     def logits(self, tokens, capture: dict[str, np.ndarray] | None = None, last_only: bool = False) -> np.ndarray:
         """Logits f64 [n, vocab] at every position of `tokens` (or [1, vocab] at the last), positions from 0.

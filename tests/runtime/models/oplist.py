@@ -73,6 +73,27 @@ class Interpreter:
     def swiglu(self, op, a, b) -> np.ndarray:
         return a * b / (1 + np.exp(-a))
 
+    def route(self, op, a) -> tuple[np.ndarray, np.ndarray]:
+        """(experts, weights), both [n, used]."""
+        weights = np.exp(a - a.max(1, keepdims=True))
+        weights /= weights.sum(1, keepdims=True)
+        chosen = np.argsort(-weights, axis=1, kind="stable")[:, : self.config.n_used]
+        return chosen, np.take_along_axis(weights, chosen, 1)
+
+    def route_norm(self, op, a) -> tuple[np.ndarray, np.ndarray]:
+        chosen, weights = self.route(op, a)
+        return chosen, weights / weights.sum(1, keepdims=True)
+
+    def expert_linear(self, op, a, choice) -> np.ndarray:
+        x = a if a.ndim == 3 else np.repeat(a[:, None], self.config.n_used, 1)
+        return np.einsum("tsrk,tsk->tsr", self.tensor(op.weight)[choice[0]], x)
+
+    def expert_sum(self, op, a, choice) -> np.ndarray:
+        return np.einsum("tsr,ts->tr", a, choice[1])
+
+    def gate_scale(self, op, a, b) -> np.ndarray:
+        return a / (1 + np.exp(-(b @ self.tensor(op.weight))))[:, None]
+
     def add(self, op, a, b) -> np.ndarray:
         return a + b
 

@@ -17,6 +17,8 @@ from tests.runtime.models.oplist import Interpreter
 
 MIXED = dict(zip(ROLES, ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q5_0", "Q4_K", "Q5_K", "Q6_K")))
 MORE = {
+    "qwen3moe": {"arch": "qwen3moe", "experts": (8, 3, 40)},
+    "qwen2moe": {"arch": "qwen2moe", "experts": (6, 2, 40), "ff": 96},
     "qwen3-every-type": {"arch": "qwen3", "d": 256, "ff": 256, "heads": 4, "head_dim": 64, "types": MIXED},
     "qwen2-every-type": {"arch": "qwen2", "d": 256, "ff": 256, "types": MIXED},
     "qwen3-yarn-without-extrapolation": {"arch": "qwen3", "rope_scaling": {"type": "yarn", "factor": 8.0, "original_context": 32, "ext_factor": 0.0}},
