@@ -59,7 +59,7 @@ class Attention(Kernel):
     NSG: Param[int] = 4
     workgroup_size = "SG * NSG"
     subgroup_size = "SG"
-    requires = ("HD >= 1", "GROUP >= 1", "SG * NSG <= 1024", "SG % 4 == 0", "64 % SG == 0", "GROUP * ((NSG + 1) * (HD + 7) // 8 * 8 + 2 * NSG) * 4 <= 32768")
+    requires = ("HD >= 1", "GROUP >= 1", "SG * NSG <= 1024", "SG % 4 == 0", "64 % SG == 0", "GROUP * ((NSG + 1) * ((HD + 7) // 8 * 8) + 2 * NSG) * 4 <= 32768")
 
     q: In[f32x4]
     k: In["CT4"]

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from .cli import fail, model_options, opened, positive
+from .cli import LineParser, fail, model_options, opened, positive
 
 
 def whole(text: str) -> int:
@@ -24,7 +24,7 @@ def whole(text: str) -> int:
 
 def main(argv: list[str] | None = None) -> int:
     """The command; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m runtime.bench", description="Tokens a second of a model on this device.", allow_abbrev=False)
+    parser = LineParser("runtime.bench", description="Tokens a second of a model on this device.")
     model_options(parser)
     parser.add_argument("--pp", type=positive, nargs="*", default=[512, 2048], metavar="N", help="prompt lengths (512 2048)")
     parser.add_argument("--tg", type=whole, default=128, metavar="N", help="tokens to generate (128), 0: none")

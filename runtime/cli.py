@@ -6,9 +6,21 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
+from typing import NoReturn
 
 # With GGUFError, these are messages for the user, wherever they are raised; everything else is a fault of ours.
 _EXPECTED = (ValueError, OSError, MemoryError, RuntimeError)
+
+
+class LineParser(argparse.ArgumentParser):
+    """Errors are one line on stderr and exit status 2."""
+
+    def __init__(self, *args, **kwargs):
+        # an abbreviation that works today becomes ambiguous with tomorrow's option
+        super().__init__(*args, **{"allow_abbrev": False, **kwargs})
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {' '.join(message.split())}; --help lists the options\n")
 
 
 def positive(text: str) -> int:

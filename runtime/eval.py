@@ -12,14 +12,14 @@ from pathlib import Path
 
 import numpy as np
 
-from .cli import fail, model_options, opened, positive
+from .cli import LineParser, fail, model_options, opened, positive
 
 
 def main(argv: list[str] | None = None) -> int:
     """The command; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m runtime.eval", description=__doc__.split("\n\n")[1], allow_abbrev=False)
+    parser = LineParser("runtime.eval", description=__doc__.split("\n\n")[1])
     commands = parser.add_subparsers(dest="command", required=True)
-    logits = commands.add_parser("logits", help="logits of token ids", allow_abbrev=False)
+    logits = commands.add_parser("logits", help="logits of token ids")
     model_options(logits)
     given = logits.add_mutually_exclusive_group(required=True)
     given.add_argument("--tokens", metavar="1,2,3", help="token ids, commas or spaces between")
@@ -37,12 +37,18 @@ def _logits(args: argparse.Namespace) -> None:
     out = Path(args.out)
     if not out.parent.is_dir():
         raise ValueError(f"--out {out}: the folder {out.parent} does not exist; make it first")
-    split = len(tokens) if args.split is None else min(args.split, len(tokens))
+    if out.is_dir():
+        raise ValueError(f"--out {out} is a folder; name a file in it")
+    if args.split is not None and args.split > len(tokens):
+        raise ValueError(f"--split {args.split} is more than the {len(tokens)} tokens; give at most that many")
+    split = args.split or len(tokens)
     window = min(args.ubatch or (32 if args.all else 512), max(1, split))
     with opened(args, window=window, logit_rows=window if args.all else 1, least_ctx=len(tokens)) as executor:
         if max(tokens) >= executor.config.n_vocab:
             raise ValueError(f"token {max(tokens)} is not in the vocabulary of {executor.config.n_vocab}; give smaller ids")
-        np.save(out, logits_of(executor, tokens, split, args.all))
+        logits = logits_of(executor, tokens, split, args.all)
+        with out.open("wb") as file:  # np.save would append .npy to a name without it
+            np.save(file, logits)
 
 
 def read_tokens(text: str | None, path: str | None) -> list[int]:

@@ -6,7 +6,9 @@ end the running answers and exit 0; a model that cannot be loaded, or an engine 
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import logging
 import os
 import socket
 import sys
@@ -143,6 +145,7 @@ def make_server(app, verbose: bool):
             self.service.close()
             await super().shutdown(sockets)
 
+    logging.getLogger("uvicorn.error").addFilter(_no_cancelled_traceback)
     config = uvicorn.Config(
         app,
         log_level="info" if verbose else "warning",
@@ -153,6 +156,11 @@ def make_server(app, verbose: bool):
         timeout_graceful_shutdown=5,
     )
     return Server(config)
+
+
+def _no_cancelled_traceback(record: logging.LogRecord) -> bool:
+    """A request that is cut off because the server was told to stop is no fault to show."""
+    return "CancelledError" not in record.getMessage() and not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
 
 
 def serve(args) -> int:

@@ -7,7 +7,6 @@ Two threads meet here. The step loop (producer) calls `Stream.put` and `Stream.d
 from __future__ import annotations
 
 import asyncio
-import math
 import secrets
 import threading
 import time
@@ -18,6 +17,7 @@ from typing import Protocol
 
 FINISHES = ("stop", "length", "cancelled", "error")
 SEED_LIMIT = 1 << 63
+LARGEST_F32 = (2 - 2**-23) * 2.0**127
 
 
 class RequestError(ValueError):
@@ -50,8 +50,8 @@ class Sampling:
     seed: int = -1
 
     def __post_init__(self) -> None:
-        if not math.isfinite(self.temperature):
-            raise RequestError(f"temperature must be a finite number, not {self.temperature}", "temperature")
+        if not abs(self.temperature) <= LARGEST_F32:  # also false for NaN
+            raise RequestError(f"temperature must be a number that float32 holds, not {self.temperature}", "temperature")
         for name in ("top_p", "min_p"):
             value = getattr(self, name)
             if not 0.0 <= value <= 1.0:  # also false for NaN

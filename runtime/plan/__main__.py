@@ -6,12 +6,12 @@ import argparse
 import json
 import sys
 
-from ..cli import device_choice, fail, model_options
+from ..cli import LineParser, device_choice, fail, model_options
 
 
 def main(argv: list[str] | None = None) -> int:
     """The command; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m runtime.plan", description="What would be resident, which arms, and why.", allow_abbrev=False)
+    parser = LineParser("runtime.plan", description="What would be resident, which arms, and why.")
     model_options(parser)
     parser.add_argument("--json", action="store_true", help="the whole plan as JSON")
     args = parser.parse_args(argv)

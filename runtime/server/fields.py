@@ -58,6 +58,8 @@ class Fields:
             return default
         if isinstance(value, float) and value.is_integer() and abs(value) < EXACT_FLOAT:
             return int(value)
+        if isinstance(value, float) and value.is_integer():
+            raise ApiError(400, f"'{self.at}{name}' is out of range: integers go up to 2^53", self.at + name)
         if isinstance(value, bool) or not isinstance(value, int):
             raise wrong(self.at + name, "an integer", value)
         return value

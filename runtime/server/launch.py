@@ -8,7 +8,8 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+
+from ..cli import LineParser  # noqa: F401 serve and chat take it from here
 
 TINY_MODEL = Path(__file__).parents[1] / "data" / "tiny-qwen3.gguf"
 ALL_LAYERS = ("all", "auto", "-1")
@@ -16,17 +17,6 @@ ALL_LAYERS = ("all", "auto", "-1")
 
 class StartError(Exception):
     """The command cannot start; one line that says why and what to do."""
-
-
-class LineParser(argparse.ArgumentParser):
-    """Errors are one line on stderr and exit status 2."""
-
-    def __init__(self, *args, **kwargs):
-        # an abbreviation that works today becomes ambiguous with tomorrow's option
-        super().__init__(*args, allow_abbrev=False, **kwargs)
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {' '.join(message.split())}; --help lists the options\n")
 
 
 def bounded(kind: type, low: float, high: float):
@@ -63,7 +53,9 @@ def model_path(args: argparse.Namespace) -> Path:
     """The file to load. StartError when it is given twice."""
     if args.path and args.model:
         raise StartError(f"two models are given, {args.path} and {args.model}: give one")
-    given = args.path or args.model
+    given = args.model if args.path is None else args.path
+    if given == "":
+        raise StartError("the model's name is empty: give a MODEL.gguf, or leave it out for the embedded model")
     if given is None and not TINY_MODEL.is_file():
         raise StartError(f"the embedded model {TINY_MODEL} is missing: install again, or give a MODEL.gguf")
     return Path(given) if given else TINY_MODEL
@@ -105,9 +97,11 @@ def open_model(args: argparse.Namespace, path: Path, progress) -> Loaded:
     from concurrent.futures import ThreadPoolExecutor
 
     from runtime.gguf import open_gguf
+    from runtime.models import read_model
     from runtime.text import ChatTemplate, TextError, Tokenizer
 
     with open_gguf(path) as gguf, ThreadPoolExecutor(1, "template") as pool:
+        read_model(gguf)  # an architecture that is not served says more than its missing tokenizer
         _refuse_few_layers(args.gpu_layers, gguf)
         try:
             tokenizer = Tokenizer.from_gguf(gguf)

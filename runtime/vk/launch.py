@@ -110,15 +110,12 @@ def scalar_dtype(element: str) -> np.dtype | None:
 
 def as_groups(kernel_name: str, grid) -> tuple[int, int, int]:
     """Workgroup counts from an int or a tuple of one to three ints."""
-    if isinstance(grid, int):
+    if type(grid) is int:
         return grid, 1, 1
-    try:
-        counts = tuple(int(n) for n in grid)
-    except TypeError:
-        counts = ()
-    if not 1 <= len(counts) <= 3:
+    counts = grid if isinstance(grid, tuple | list) else (grid,)
+    if not 1 <= len(counts) <= 3 or not all(isinstance(n, int | np.integer) for n in counts):
         raise TypeError(f"kernel {kernel_name}: a grid is an int or one to three ints, not {grid!r}")
-    return (*counts, 1, 1)[:3]
+    return (*map(int, counts), 1, 1)[:3]
 
 
 _default: Device | None = None

@@ -9,14 +9,22 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from ..diagnostics import CODES, CompileError
 from . import catalogue, golden, show
 from .resolve import CommandError
 
 
+class _LineParser(argparse.ArgumentParser):
+    """Errors are one line on stderr and exit status 2."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {' '.join(message.split())}; --help lists the options\n")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m spirvdsl", description="Read, build and check kernels.")
+    parser = _LineParser(prog="python -m spirvdsl", description="Read, build and check kernels.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     show.add_commands(commands)
     golden.add_command(commands)

@@ -9,6 +9,7 @@ from typing import Any
 from ..diagnostics import CompileError
 from ..ir.build import Builder
 from ..ir.nodes import Block, FloatControls, Function, Module, Resource, Span, SpecConst
+from ..ir.verify_types import fits
 from ..lang.layout import align_of, size_of
 from ..lang.resources import Annotation
 from ..lang.types import Field, RuntimeArray, Scalar, Struct, Type, bool_, scalar_of
@@ -63,6 +64,8 @@ class Interface:
             raise CompileError("E0306", f"{name}: a specialisation constant is u32, i32, f32 or bool, not {of.name}", span)
         if not isinstance(default, bool | int | float) or (of == bool_) != isinstance(default, bool) or (of.is_int and isinstance(default, float)):
             raise CompileError("E0306", f"{name}: default {default!r} is no {of.name} literal", span, f"write {name}: Spec[{of.name}] = 1")
+        if not of.is_bool and not fits(of, default):
+            raise CompileError("E0306", f"{name}: default {default!r} is out of the range of {of.name}", span)
         spec = SpecConst(name, len(self.module.spec_consts), of, default, span)
         self.module.spec_consts.append(spec)
         self.names[name] = self.b.node("spec_const", of, spec=spec)

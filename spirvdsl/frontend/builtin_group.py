@@ -58,6 +58,8 @@ class BuiltinGroup:
         return Place(self.ctx.local(self._array_type(node, type, length), "array"), None, "local array")
 
     def _array_type(self, node: ast.AST, type: Any, length: Any) -> Array:
+        if isinstance(length, Node):
+            raise self.error("E0305", "the length of an array is a run-time value", node, "give a constant or a template parameter")
         if not isinstance(type, Type) or not isinstance(length, int) or isinstance(length, bool) or length < 1:
             raise self.error("E0305", f"an array of {describe(length)} x {describe(type)}", node)
         try:

@@ -32,7 +32,7 @@ _ADVICE = {"Lambda": "define a function at module level", "NamedExpr": "assign i
            "Await": "kernels are synchronous", "Yield": "kernels are no generators", "YieldFrom": "kernels are no generators", "Starred": "index the elements"}
 _WORDS = {"NamedExpr": "assignment (:=)", "DictComp": "dict comprehension", "SetComp": "set comprehension", "GeneratorExp": "generator", "YieldFrom": "yield from",
           "Starred": "starred"}
-_UNROLL_LIMIT = 4096
+UNROLL_LIMIT = 4096
 _EAGER_LIMIT = 8  # nodes of a right operand that may be evaluated without a branch
 _BIG = 1 << 16  # bits of a compile-time int, elements of a compile-time sequence
 
@@ -77,8 +77,8 @@ class Expressions(Parts):
     def budget(self, copies: int, node: ast.AST) -> None:
         """Unrolling and inlining may not grow without bound (E0408)."""
         self.ctx.placed += copies
-        if copies > _UNROLL_LIMIT or self.ctx.placed > 64 * _UNROLL_LIMIT:
-            raise self.error("E0408", f"unrolled {copies} times, {self.ctx.placed} copies in all", node, f"at most {_UNROLL_LIMIT} a loop; use range()")
+        if copies > UNROLL_LIMIT or self.ctx.placed > 64 * UNROLL_LIMIT:
+            raise self.error("E0408", f"unrolled {copies} times, {self.ctx.placed} copies in all", node, f"at most {UNROLL_LIMIT} a loop; use range()")
 
     # leaves
     def expr_Constant(self, node: ast.Constant) -> Any:
@@ -314,8 +314,8 @@ class Expressions(Parts):
 
     @staticmethod
     def _is_cheap(block: Block) -> bool:
-        """Few pure nodes: evaluating them without a branch can neither trap nor cost more than the branch."""
-        return len(block.nodes) <= _EAGER_LIMIT and all(OPS[n.op].pure and n.op not in ("div", "rem") for n in block.nodes)
+        """Few pure nodes: evaluating them without a branch can neither trap (an index past a vector is undefined behaviour) nor cost more than the branch."""
+        return len(block.nodes) <= _EAGER_LIMIT and all(OPS[n.op].pure and n.op not in ("div", "rem", "extract_dynamic") for n in block.nodes)
 
     def expr_IfExp(self, node: ast.IfExp) -> Any:
         test = self.condition(node.test)

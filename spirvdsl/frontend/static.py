@@ -6,13 +6,14 @@ import ast
 import inspect
 import types
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 from ..diagnostics import CompileError
 from ..ir.nodes import Node
 from ..lang.format import Format
 from ..lang.types import Array, RuntimeArray, Vector, bool_, u32
-from .expressions import Expressions
+from .expressions import UNROLL_LIMIT, Expressions
 from .values import Items, Place, describe, holds_runtime, is_runtime
 
 _MISSING = object()
@@ -114,7 +115,7 @@ class Static(Expressions):
         if is_runtime(items):
             raise self.error("E0404", f"cannot loop over {describe(items)}, a run-time value", node, "loop over range(n) and index")
         try:
-            return items.values() if isinstance(items, Items) else list(items)
+            return items.values() if isinstance(items, Items) else list(islice(items, UNROLL_LIMIT + 1))  # more is refused, and may not end
         except Exception:  # noqa: BLE001 whatever the author's object raises is the author's line
             raise self.error("E0404", f"cannot loop over {describe(items)}", node) from None
 
@@ -160,6 +161,9 @@ class Static(Expressions):
     def static_call(self, callee: Callable, args: list[Any], kwargs: dict[str, Any], node: ast.AST) -> Any:
         """Run a Python function now."""
         plain = [list(a.values()) if isinstance(a, Items) else a for a in args]
+        for a in plain:
+            if isinstance(a, range) and callee is not len and (a.stop - a.start) // a.step > UNROLL_LIMIT:
+                raise self.error("E0408", f"{ast.unparse(node)} walks {a}", node, f"at most {UNROLL_LIMIT} elements; use range() in a for statement")
         try:
             made = callee(*plain, **kwargs)
             return list(made) if callee in (zip, enumerate, reversed) else made

@@ -9,13 +9,13 @@ import numpy as np
 
 from ..ir.nodes import Module, Resource, Span
 from ..lang.layout import offsets_of, size_of, stride_of
-from ..lang.types import RuntimeArray
+from ..lang.types import Array, RuntimeArray, scalar_of
 from .emit import Program
 from .faults import Fault, InterpError
 from .machine import Machine
 from .pack import pack
 from .places import memory_type
-from .values import make_const
+from .values import make_const, memory_dtype
 
 BATCH_LANES = 1 << 15  # numpy's cost per call is small against this many lanes, and a value still fits in cache
 BATCH_BYTES = 256 << 20  # of workgroup memory, and as much of locals
@@ -25,11 +25,11 @@ _programs: WeakKeyDictionary[Module, dict[bool, Program]] = WeakKeyDictionary()
 def interpret(
     module: Module, grid: int | tuple[int, ...], buffers: Mapping[str, np.ndarray], push: Mapping[str, object] | None = None,
     spec: Mapping[str, int | float | bool] | None = None, *, subgroup_size: int = 32, check: bool = True,
-    max_iterations: int = 1 << 20, batch_lanes: int = BATCH_LANES,
+    max_iterations: int = 1 << 20, batch_lanes: int = BATCH_LANES, typed: bool = False,
 ) -> None:
     """Runs `grid` workgroups of a verified module, writing into `buffers` (C-contiguous arrays by resource name; their
     bytes are taken as the declared element type, std430). `push` and `spec` give push members and specialisation
-    constants by name. `subgroup_size` is a power of two up to 128, unless the module requires one. `max_iterations`
+    constants by name. typed: refuse an array of another dtype than the element's scalar. `subgroup_size` is a power of two up to 128, unless the module requires one. `max_iterations`
     bounds every loop. The module must not change between calls: its code is kept. The workgroups of a batch run in
     lockstep and batches one after another, so a workgroup may wait for an earlier one, not for a later one.
 
@@ -46,7 +46,7 @@ def interpret(
     if size not in (1, 2, 4, 8, 16, 32, 64, 128):
         raise InterpError(f"subgroup size {size} is not a power of two up to 128", module.span)
     shared = {i: size_of(memory_type(r.type)) for i, r in enumerate(module.resources) if r.kind == "workgroup"}
-    attrs = {**_memory(module, program, buffers, push or {}), **_specs(module, spec or {})}
+    attrs = {**_memory(module, program, buffers, push or {}, typed), **_specs(module, spec or {})}
     threads = int(np.prod(module.workgroup_size))
     groups = BATCH_BYTES // max(1, sum(shared.values())), BATCH_BYTES // max(1, program.local_bytes * threads)
     batch = max(1, min(batch_lanes // threads, *groups))
@@ -85,14 +85,14 @@ def _spans(program: Program, fault: BaseException) -> list[Span]:
 
 
 def _grid(grid: int | tuple[int, ...], module: Module) -> tuple[int, int, int]:
-    given = (grid,) if isinstance(grid, int | np.integer) else tuple(grid)
-    if not 1 <= len(given) <= 3 or any(int(n) < 0 for n in given):
+    given = grid if isinstance(grid, tuple | list) else (grid,)
+    if not 1 <= len(given) <= 3 or not all(isinstance(n, int | np.integer) and n >= 0 for n in given):
         raise InterpError(f"grid {grid!r} is not 1 to 3 workgroup counts", module.span)
     x, y, z = (int(n) for n in (*given, 1, 1)[:3])
     return x, y, z
 
 
-def _memory(module: Module, program: Program, buffers: Mapping[str, np.ndarray], push: Mapping[str, object]) -> dict[str, object]:
+def _memory(module: Module, program: Program, buffers: Mapping[str, np.ndarray], push: Mapping[str, object], typed: bool) -> dict[str, object]:
     """Machine attributes: typed views and lengths of buffers and push constants."""
     attrs: dict[str, object] = {}
     bound = [r.name for r in module.resources if r.kind in ("storage", "uniform")]
@@ -109,7 +109,7 @@ def _memory(module: Module, program: Program, buffers: Mapping[str, np.ndarray],
         if r.kind == "push":
             data = _push(r, push)
         else:
-            data = _bytes(r, buffers, i in program.stored)
+            data = _bytes(r, buffers, i in program.stored, typed)
         for suffix, dtype in program.uses.get(i, {}).items():
             view = data[: data.size // dtype.itemsize * dtype.itemsize].view(dtype)
             attrs[f"b{i}_{suffix}"] = view if view.size or program.check else np.zeros(256, dtype)
@@ -132,7 +132,7 @@ def _push(r: Resource, push: Mapping[str, object]) -> np.ndarray:
     return data
 
 
-def _bytes(r: Resource, buffers: Mapping[str, np.ndarray], stored: bool) -> np.ndarray:
+def _bytes(r: Resource, buffers: Mapping[str, np.ndarray], stored: bool, typed: bool) -> np.ndarray:
     array = buffers.get(r.name)
     if not isinstance(array, np.ndarray):
         raise InterpError(f"buffer '{r.name}' is missing or is no numpy array", r.span)
@@ -140,6 +140,12 @@ def _bytes(r: Resource, buffers: Mapping[str, np.ndarray], stored: bool) -> np.n
         raise InterpError(f"array for '{r.name}' is not C-contiguous; pass np.ascontiguousarray of it", r.span)
     if stored and not array.flags.writeable:
         raise InterpError(f"array for '{r.name}' is read-only and the kernel writes to it", r.span)
+    element = memory_type(r.type)
+    while isinstance(element, RuntimeArray | Array):
+        element = element.elem
+    scalar = scalar_of(element)  # a struct may come as any bytes
+    if typed and scalar is not None and array.dtype != (wanted := np.dtype(memory_dtype(scalar))):
+        raise InterpError(f"buffer '{r.name}' holds {scalar.name}, the array {array.dtype}; convert it with astype({wanted})", r.span)
     if r.kind == "uniform" and array.nbytes < size_of(r.type):
         raise InterpError(f"uniform '{r.name}' takes {size_of(r.type)} bytes, the array has {array.nbytes}", r.span)
     return array.reshape(-1).view(np.uint8)

@@ -101,13 +101,14 @@ class Launchable:
 
     def interpret(self, grid: int | tuple[int, ...], *args: Any, subgroup_size: int = 32, spec: dict[str, Any] | None = None, **kwargs: Any) -> None:
         """Run the IR in numpy for a whole grid, writing into the given arrays: bounds, uninitialised reads and divergent
-        barriers are errors at the author's line. grid counts workgroups; subgroup_size is any power of two."""
+        barriers are errors at the author's line. grid counts workgroups; subgroup_size is a power of two up to
+        128. An array must have the dtype of the elements (structs come as any bytes), as at a launch."""
         from ..interp import interpret
         module = self.ir()
         bound = self.arguments(args, kwargs)
         buffers = {r.name for r in module.resources if r.kind in ("storage", "uniform")}
         interpret(module, grid, {n: v for n, v in bound.items() if n in buffers}, {n: v for n, v in bound.items() if n not in buffers}, spec,
-                  subgroup_size=module.subgroup_size or subgroup_size)
+                  subgroup_size=module.subgroup_size or subgroup_size, typed=True)
 
     def __getitem__(self, grid: int | tuple[int, ...]) -> Callable[..., None]:
         """kernel[grid](...): launch with numpy arrays or device buffers. grid counts workgroups."""
@@ -194,6 +195,11 @@ class Kernel:
             if value is _NOT_GIVEN:
                 raise CompileError("E0501", f"{cls.__name__} needs parameter {name}", class_span(cls), f"write {cls.__name__}[{', '.join(names)}]")
             _check_parameter(cls, name, kind, value)
+            try:
+                hash(value)
+            except TypeError:
+                shown = f"{type(value).__name__} {value!r}"
+                raise CompileError("E0501", f"parameter {name} of {cls.__name__} is the {shown}, which cannot tell stamps apart", class_span(cls), "give a tuple") from None
             values[name] = value
         cache = cls.__dict__.get("_stamps")
         if cache is None:

@@ -96,6 +96,8 @@ BAD_OPTIONS = {
     "eval: no tokens": ("runtime.eval", ["logits", "MODEL", "--tokens", "", "--out", "/tmp/never.npy"], "no tokens"),
     "eval: neither tokens nor file": ("runtime.eval", ["logits", "MODEL", "--out", "/tmp/never.npy"], "--tokens"),
     "eval: a window of 0": ("runtime.eval", ["logits", "MODEL", "--tokens", "1", "--ubatch", "0", "--out", "/tmp/never.npy"], "--ubatch"),
+    "eval: the output is a folder": ("runtime.eval", ["logits", "MODEL", "--tokens", "1", "--out", "/tmp"], "/tmp is a folder"),
+    "eval: a split past the end": ("runtime.eval", ["logits", "MODEL", "--tokens", "1,2,3", "--split", "9", "--out", "/tmp/never.npy"], "--split 9"),
     "plan: a context too long": ("runtime.plan", ["MODEL", "--ctx", "999999"], "context 999999"),
     "plan: an arm that is not built": ("runtime.plan", ["MODEL", "--arm", "cm2"], "cm2"),
     "plan: a cache that is not served": ("runtime.plan", ["MODEL", "--kv", "q8_0"], "q8_0"),

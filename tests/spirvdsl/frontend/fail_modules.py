@@ -23,6 +23,8 @@ MODULES = [
     ("E0407", "workgroup size 2048", _HEAD + "@kernel(workgroup_size=2048)\ndef k(y: Out[f32]):\n    pass\n"),
     ("E0407", "workgroup size 'a'", _HEAD + "@kernel(workgroup_size='a')\ndef k(y: Out[f32]):\n    pass\n"),
     ("E0407", "subgroup size 3", _HEAD + "@kernel(workgroup_size=1, subgroup_size=3)\ndef k(y: Out[f32]):\n    pass\n"),
+    ("E0306", "out of the range", _HEAD + "@kernel(workgroup_size=1)\ndef k(y: Out[f32], @@s: Spec[u32] = -3):\n    pass\n"),
+    ("E0501", "cannot tell stamps apart", _HEAD + "class T(Kernel):\n    N: Param[object]\n    y: Out[f32]\n    def main(self):\n        pass\nk = T[[1],]\n"),
     ("E0501", "needs parameter N", _HEAD + "class T(Kernel):\n    N: Param[int]\n    y: Out[f32]\n    def main(self):\n        pass\nk = T[()]\n"),
     ("E0501", "it must be int", _HEAD + "class T(Kernel):\n    N: Param[int]\n    y: Out[f32]\n    def main(self):\n        pass\nk = T['a']\n"),
     ("E0502", "has no main(self)", _HEAD + "class T(Kernel):\n    N: Param[int]\n    y: Out[f32]\nk = T[1]\n"),

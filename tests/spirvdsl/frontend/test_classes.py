@@ -141,7 +141,7 @@ class Optional(Kernel):
 
     TABLE: Param[bool]
     x: In[u32]
-    table: In[u32 if TABLE else None]
+    table: In["u32 if TABLE else None"]  # noqa: UP037 the string inside is evaluated when stamped
     y: Out[u32]
 
     def main(self):

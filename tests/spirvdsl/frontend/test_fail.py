@@ -27,6 +27,8 @@ class Pair:
 def helper(q):
     return q
 
+MANY = range(10**12)
+
 def typed(q: f32):
     return q
 

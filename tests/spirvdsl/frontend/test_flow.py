@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spirvdsl import In, InOut, Out, f32, global_id, i32, kernel, static_range, u32
+from spirvdsl import In, InOut, Out, f32, global_id, i32, kernel, static_range, u32, u32x4
+from spirvdsl.interp import InterpError
 
 N = 12
 U = (np.arange(N, dtype="u4") * 5 + 2) % 13
@@ -199,3 +200,23 @@ def accumulated(u: In[u32], y: Out[f32]):
 
 def test_literals_become_variables_before_a_loop():
     np.testing.assert_allclose(run(accumulated, dtype="f4"), [sum(range(v)) / max(v, 1) for v in U.tolist()], rtol=1e-6)
+
+
+@kernel(workgroup_size=4)
+def guarded_lanes(u: In[u32], z: Out[u32]):
+    i = global_id.x
+    v = u32x4(u[0], u[1], u[2], u[3])
+    z[i] = (v[i] if i < 4 else 0) + u32(i < 4 and v[i] > 5)
+
+
+def test_a_guarded_vector_index_is_not_evaluated_past_the_vector():
+    """OpVectorExtractDynamic past the vector is undefined behaviour; the interpreter reports it."""
+    assert np.array_equal(run(guarded_lanes)[4:], np.zeros(8)) and run(guarded_lanes)[1] == U[1] + (U[1] > 5)
+
+
+def test_the_interpreter_takes_the_dtypes_that_a_launch_takes():
+    with pytest.raises(InterpError, match="buffer 'u' holds u32, the array float32; convert it with astype"):
+        guarded_lanes.interpret(3, U.astype(np.float32), np.zeros(N, "u4"))
+    for grid in (1.5, "12", (1, 1.0), ()):
+        with pytest.raises(InterpError, match="grid"):
+            guarded_lanes.interpret(grid, U, np.zeros(N, "u4"))
