@@ -87,24 +87,25 @@ class Attention(Kernel):
         start = min(split * per_split * PAGE, count)
         end = min((split + 1) * per_split * PAGE, count)
         if start < end:
-            self.run(queries, width, start, end, row.table, kv_head)
+            self.run(queries, width, start, end, row.table, kv_head, row.position)
             self.write(first_head, split, t, kv_head)
         elif local_index < self.GROUP:  # an empty split: the combination leaves it out
             at = ((first_head + local_index) * self.splits + split) * 2
             self.stats[at] = f32(NEVER)
             self.stats[at + 1] = f32(0)
 
-    def run(self, queries, width, start, end, table, kv_head):
+    def run(self, queries, width, start, end, table, kv_head, position):
         """This subgroup's keys; leaves its maximum, sum and values in workgroup memory."""
         dims = (width + self.SG - 1) // self.SG  # f32x4 columns of the output a lane owns
-        peak = [f32(NEVER) for _ in static_range(self.GROUP)]
-        total = [f32(0) for _ in static_range(self.GROUP)]
-        acc = [[f32x4(0.0) for _ in static_range(dims)] for _ in static_range(self.GROUP)]
+        peak = [f32(NEVER) for _ in static_range(self.rows())]
+        total = [f32(0) for _ in static_range(self.rows())]
+        acc = [[f32x4(0.0) for _ in static_range(dims)] for _ in static_range(self.rows())]
         for base in range(start + subgroup_id * self.SG, end, self.SG * self.NSG):
             page = self.table[table + base // PAGE]  # SG divides PAGE and splits start at pages: one page a step
             first = ((page * self.kv_heads + kv_head) * PAGE + base % PAGE) * width
             weights = self.scores(queries, width, first, base + subgroup_lane < end)
-            for g in static_range(self.GROUP):
+            self.mask(weights, base + subgroup_lane, position)
+            for g in static_range(self.rows()):
                 best = max(peak[g], subgroup_max(weights[g]))
                 shrink = exp(peak[g] - best)
                 weights[g] = exp(weights[g] - best)
@@ -114,8 +115,8 @@ class Attention(Kernel):
                     acc[g][i] = acc[g][i] * shrink
             self.add_values(acc, weights, width, first, min(end - base, self.SG) - 1, dims)
         sums, extremes = self.sums(), self.extremes()
-        for g in static_range(self.GROUP):
-            at = subgroup_id * self.GROUP + g
+        for g in static_range(self.rows()):
+            at = subgroup_id * self.rows() + g
             for i in static_range(dims):
                 column = subgroup_lane + i * self.SG
                 if column < width:
@@ -126,26 +127,33 @@ class Attention(Kernel):
                 extremes[at * 2 + 1] = total[g]
         barrier()
 
+    def rows(self):
+        """Query rows that share the keys and values of a workgroup."""
+        return self.GROUP
+
+    def mask(self, weights, key, position):
+        """Hook: which rows may see a key. position: of the first row's token."""
+
     def sums(self):
         """f32 [NSG, GROUP, HDP] of workgroup memory."""
-        return shared(f32, self.NSG * self.GROUP * padded_head(self.HD))
+        return shared(f32, self.NSG * self.rows() * padded_head(self.HD))
 
     def extremes(self):
         """(maximum, sum) per subgroup and head."""
-        return shared(f32, self.NSG * self.GROUP * 2)
+        return shared(f32, self.NSG * self.rows() * 2)
 
     def scores(self, queries, width, first, valid):
         """This lane's key against the GROUP queries; NEVER past the end. first: element of the step's first key."""
-        out = [f32(NEVER) for _ in static_range(self.GROUP)]
+        out = [f32(NEVER) for _ in static_range(self.rows())]
         if valid:
             at = first + subgroup_lane * width
-            sums = [f32x4(0.0) for _ in static_range(self.GROUP)]
+            sums = [f32x4(0.0) for _ in static_range(self.rows())]
             for i in range(0, width, 2):
                 keys = [f32x4(self.k[at + i + n]) for n in static_range(2)]
-                for g in static_range(self.GROUP):
+                for g in static_range(self.rows()):
                     for n in static_range(2):
                         sums[g] += queries[g * width + i + n] * keys[n]
-            for g in static_range(self.GROUP):
+            for g in static_range(self.rows()):
                 out[g] = dot(sums[g], f32x4(1.0))
         return out
 
@@ -160,21 +168,21 @@ class Attention(Kernel):
                 column = min(subgroup_lane + i * self.SG, width - 1)
                 values = [f32x4(self.v[first + min(j + n, last) * width + column]) for n in static_range(4)]
                 for n in static_range(4):
-                    for g in static_range(self.GROUP):
+                    for g in static_range(self.rows()):
                         acc[g][i] += subgroup_shuffle(weights[g], j + n) * values[n]
 
     def write(self, first_head, split, t, kv_head):
         """Joins the subgroups and writes this split's sums, or the finished output."""
         hdp = padded_head(self.HD)
         sums, extremes = self.sums(), self.extremes()
-        for i in range(local_index, self.GROUP * hdp, self.SG * self.NSG):
+        for i in range(local_index, self.rows() * hdp, self.SG * self.NSG):
             g, channel = i // hdp, i % hdp
             best = f32(NEVER)
             for n in range(self.NSG):
-                best = max(best, extremes[(n * self.GROUP + g) * 2])
+                best = max(best, extremes[(n * self.rows() + g) * 2])
             top, bottom = f32(0), f32(0)
             for n in range(self.NSG):
-                at = n * self.GROUP + g
+                at = n * self.rows() + g
                 factor = exp(extremes[at * 2] - best)
                 bottom += factor * extremes[at * 2 + 1]
                 top += factor * sums[at * hdp + channel]

@@ -21,6 +21,7 @@ from .quantize import Quantize, SwiGLU
 from .repack import Repack
 from .rope import RopeStore
 from .sample import Argmax, Greedy, Sample
+from .window_attention import WindowAttention
 
 CACHES = {"f16": (f16, f16x4), "f32": (f32, f32x4)}
 ARMS = {"f32": False, "int": True}
@@ -98,6 +99,9 @@ def attention() -> Iterator[tuple[str, Launchable, bool]]:
     ):  # fmt: skip
         fixed = {"HD": head_dim, "GROUP": group, "CT4": CACHES[cache][1], "SPLIT": split, "SG": lanes, "NSG": 2 if group > 4 else 4}
         yield f"attention.hd{head_dim}x{group}.{cache}{'.split' if split else ''}.sg{lanes}", Attention.stamp(**fixed), lanes == 8
+    for head_dim, group, cache, lanes in ((64, 2, "f16", 8), (128, 4, "f16", 32), (10, 3, "f32", 8)):
+        fixed = {"HD": head_dim, "GROUP": group, "CT4": CACHES[cache][1], "SG": lanes, "NSG": 2}
+        yield f"window_attention.hd{head_dim}x{group}.{cache}.sg{lanes}", WindowAttention.stamp(**fixed, TOKENS=2), lanes == 8
     for head_dim, q8, lanes in ((64, True, 8), (64, True, 4), (128, False, 4), (10, False, 4)):
         yield f"combine.hd{head_dim}.{f'q8.ql{lanes}' if q8 else 'f32'}", Combine[head_dim, q8, lanes], True
 

@@ -8,7 +8,6 @@ Experts of a layer lie one below the other in one stacked matrix: row r of exper
 from __future__ import annotations
 
 from spirvdsl import (
-    Format,  # noqa: F401 named in the annotations of Rows
     In,
     InOut,
     Kernel,
@@ -26,10 +25,8 @@ from spirvdsl import (
     max,
     min,
     shared,
-    u16,  # noqa: F401
     u32,
     u32x2,
-    u32x4,  # noqa: F401
     workgroup_sum,
 )
 

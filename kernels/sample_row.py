@@ -14,6 +14,7 @@ from spirvdsl import (
     Push,
     barrier,
     f32,
+    f32x4,  # noqa: F401 named in an annotation
     group_id,
     local_index,
     log,

@@ -303,9 +303,9 @@ class _Walk:
             self.claim(getattr(part, "__module__", None) or type(part).__module__)
         self.value(v.template, frozenset())
         self.value(v.values, frozenset())
-        names = vars(sys.modules[v.template.__module__])  # strings of the bases are evaluated among these
         for base in v.template.__mro__:
             if self.is_own(base.__module__):
+                names = vars(sys.modules[base.__module__])  # its strings are evaluated among these
                 for item in (*inspect.get_annotations(base).values(), *(i for _, i in self.attributes(base))):
                     self.strings(item, names)
 

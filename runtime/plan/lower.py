@@ -17,6 +17,7 @@ from kernels.norm import RmsNorm
 from kernels.quantize import Quantize, SwiGLU
 from kernels.rope import RopeStore, padded_head
 from kernels.rows import padded
+from kernels.window_attention import WindowAttention
 from spirvdsl import Launchable, f16, f16x4, f32, f32x4
 
 from ..errors import PlanError
@@ -24,6 +25,7 @@ from ..models import Op
 from .planes import PlaneSet
 from .residency import Plan
 
+WINDOW_ROWS = 16  # query rows (tokens x heads) that share a read of keys and values; 8 and 32 are slower (docs/performance.md)
 CACHE_TYPES = {"f16": (f16, f16x4), "f32": (f32, f32x4)}
 
 
@@ -54,6 +56,21 @@ def attention_stamp(head_dim: int, group: int, kv: str, split: bool, caps: Any) 
         if group * ((n + 1) * padded_head(head_dim) + 2 * n) * 4 <= min(32768, caps.max_workgroup_bytes):
             return Attention.stamp(**fixed, NSG=n)
     raise PlanError(f"attention with {group} query heads of {head_dim} channels per key head needs more workgroup memory than {caps.name} has; use another device")
+
+
+def window_stamp(head_dim: int, group: int, kv: str, tokens: int, caps: Any) -> Launchable | None:
+    """WindowAttention where a prefill window gains by it; None: every token walks the keys for itself.
+
+    Not on CPU devices, which have no bandwidth to save and pay for unrolled rows when they compile.
+    """
+    share = WINDOW_ROWS // group
+    if caps.is_cpu or share < 2 or tokens < 2 * share:
+        return None
+    fixed = {"HD": head_dim, "GROUP": group, "CT4": CACHE_TYPES[kv][1], "SG": caps.subgroup_size, "TOKENS": share}
+    for n in (4, 2, 1):
+        if share * group * ((n + 1) * padded_head(head_dim) + 2 * n) * 4 <= min(49152, caps.max_workgroup_bytes):
+            return WindowAttention.stamp(**fixed, NSG=n)
+    return None
 
 
 class Lowering:
@@ -127,9 +144,14 @@ class Lowering:
         c, layer = self.c, ops[0].layer
         stride, splits = padded(c.n_head * c.head_dim), self.plan.splits if self.decode else 1
         q8 = "int" in self._consumers(ops[0].out, at + 1)
-        kernel = attention_stamp(c.head_dim, c.n_head // c.n_head_kv, self.plan.kv, splits > 1, self.caps)
-        self._add(kernel, {"q": "q", "k": f"k{layer}", "v": f"v{layer}", "rows_of": "rows", "table": "table", "out": "partial" if splits > 1 else "a", "stats": "stats"},
-                  {"kv_heads": c.n_head_kv, "splits": splits, "out_stride": stride}, (c.n_head_kv, self.t, splits), "attention")
+        bind = {"q": "q", "k": f"k{layer}", "v": f"v{layer}", "rows_of": "rows", "table": "table", "out": "partial" if splits > 1 else "a", "stats": "stats"}
+        push = {"kv_heads": c.n_head_kv, "splits": splits, "out_stride": stride}
+        window = None if self.decode else window_stamp(c.head_dim, c.n_head // c.n_head_kv, self.plan.kv, self.t, self.caps)
+        if window is None:
+            kernel = attention_stamp(c.head_dim, c.n_head // c.n_head_kv, self.plan.kv, splits > 1, self.caps)
+            self._add(kernel, bind, push, (c.n_head_kv, self.t, splits), "attention")
+        else:
+            self._add(window, bind, {**push, "tokens": self.t}, (c.n_head_kv, -(-self.t // window.values["TOKENS"]), 1), "attention")
         if splits > 1:
             per_group = 64 // self.ql
             self._add(Combine[c.head_dim, q8, self.ql], {"partial": "partial", "stats": "stats", "y": "a", "yq": "aq", "ys": "as"},

@@ -220,7 +220,7 @@ class Stamp(Launchable):
         self.name = f"{template.__name__}[{self.args}]" if values else template.__name__
         self.cls = type(template.__name__, (template,), {**values, "__module__": template.__module__})
         self.__doc__ = template.__doc__
-        self._names = {**vars(sys.modules[template.__module__]), **self._constants()}
+        self._names = self._constants()
         for text in getattr(template, "requires", ()):
             if not self._evaluate(text, "requires"):
                 shown = ", ".join(f"{n}={getattr(v, '__name__', v)}" for n, v in values.items())
@@ -234,11 +234,13 @@ class Stamp(Launchable):
             out.update({n: v for n, v in vars(base).items() if not n.startswith("__") and not isinstance(v, _CODE)})
         return out
 
-    def _evaluate(self, text: Any, what: str) -> Any:
+    def _evaluate(self, text: Any, what: str, home: type | None = None) -> Any:
+        """home: the class in whose module the text stands; by default the template itself."""
         if not isinstance(text, str):
             return text
+        names = vars(sys.modules[(home or self.template).__module__])
         try:
-            return eval(text, dict(self._names))  # noqa: S307 the author's own class body
+            return eval(text, {**names, **self._names})  # noqa: S307 the author's own class body
         except CompileError:
             raise
         except Exception as why:  # noqa: BLE001 whatever the text raises is the author's line
@@ -246,11 +248,11 @@ class Stamp(Launchable):
 
     def members(self) -> Iterator[tuple[str, Annotation, Any]]:
         """Resources in order, bases first: (name, annotation with a type, default). One whose text gives None is not there."""
-        for name, annotation in _annotations(self.cls).items():
-            annotation = self._evaluate(annotation, name)
+        for name, (annotation, home) in _annotations(self.cls).items():
+            annotation = self._evaluate(annotation, name, home)
             if not isinstance(annotation, Annotation) or annotation.kind == "param":
                 continue
-            of = self._evaluate(annotation.of, name)
+            of = self._evaluate(annotation.of, name, home)
             if of is None and isinstance(annotation.of, str):
                 continue
             yield name, Annotation(annotation.kind, of), getattr(self.template, name, None)
@@ -269,11 +271,12 @@ _NOT_GIVEN = object()
 _CODE = (FunctionType, classmethod, staticmethod, property)
 
 
-def _annotations(cls: type) -> dict[str, Any]:
-    out: dict[str, Any] = {}
+def _annotations(cls: type) -> dict[str, tuple[Any, type]]:
+    """Name -> (annotation, the class it stands in), bases first."""
+    out: dict[str, tuple[Any, type]] = {}
     for base in reversed(cls.__mro__):
         if base not in (object, Kernel):
-            out.update(inspect.get_annotations(base))
+            out.update({name: (annotation, base) for name, annotation in inspect.get_annotations(base).items()})
     return out
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernels.attention import Attention, Combine
+from kernels.window_attention import WindowAttention
 from spirvdsl import f16x4, f32x4
 from tests.kernels import rig
 from tests.kernels.oracles import activations as q8
@@ -126,3 +127,35 @@ def combine(run: rig.Runner, shape: Shape, partial: np.ndarray, stats: np.ndarra
     run(Combine[shape.hd, True, ql], grid, yq=words.reshape(-1), ys=pairs.reshape(-1), **given)
     assert rig.untouched(words[-1]) and rig.untouched(pairs[-1])
     return q8.unpack(words[:-1], pairs[:-1]), pairs[:-1]
+
+
+def window(shape: Shape, first: int, tokens: int, seed: int) -> Scene:
+    """One sequence: `tokens` queries at positions first .. first + tokens - 1, pages in a random order."""
+    rng = np.random.default_rng(seed)
+    _, dtype = CACHES[shape.cache]
+    pages = -(-(first + tokens) // PAGE)
+    order = rng.permutation(pages + 3).astype(np.uint32)
+    q = np.zeros((tokens, shape.heads, shape.width), np.float32)
+    q[..., : shape.hd] = rng.standard_normal((tokens, shape.heads, shape.hd)) * shape.size / np.sqrt(shape.hd)
+    k, v = (rig.poisoned(len(order), shape.kv_heads, PAGE, shape.width, dtype=dtype) for _ in range(2))
+    for position in range(first + tokens):
+        for side in (k, v):
+            place = side[order[2 + position // PAGE], :, position % PAGE]
+            place[...] = 0
+            place[:, : shape.hd] = rng.standard_normal((shape.kv_heads, shape.hd))
+    rows = rig.poisoned(tokens, 4, dtype=np.uint32)
+    rows[:, 1], rows[:, 2] = np.arange(first, first + tokens), 2
+    truth = [attend(q[t, :, : shape.hd], *(gather(side, order, 2, first + t + 1, shape.hd) for side in (k, v))) for t in range(tokens)]
+    return Scene(shape, q, k, v, rows.reshape(-1).view(np.uint8), order, np.array(truth))
+
+
+def windowed(run: rig.Runner, s: Scene, share: int, nsg: int) -> np.ndarray:
+    """f32 [T, heads, hd] by WindowAttention; the pads of its rows may not be written."""
+    kernel = WindowAttention.stamp(HD=s.shape.hd, GROUP=s.shape.group, CT4=CACHES[s.shape.cache][0], SG=run.subgroup, NSG=nsg, TOKENS=share)
+    out, used = rig.poisoned(len(s.q) + 1, s.shape.stride), s.shape.heads * s.shape.hd
+    run(kernel, (s.shape.kv_heads, -(-len(s.q) // share), 1), q=s.q.reshape(-1), k=s.k.reshape(-1), v=s.v.reshape(-1), rows_of=s.rows, table=s.table,
+        out=out.reshape(-1), kv_heads=s.shape.kv_heads, splits=1, out_stride=s.shape.stride, tokens=len(s.q))
+    fresh = rig.poisoned(*out.shape)
+    fresh[:-1, :used] = out[:-1, :used]
+    assert fresh.tobytes() == out.tobytes()
+    return out[:-1, :used].reshape(s.truth.shape)

@@ -106,6 +106,14 @@ def attention(kernel, v, rng):
     return (2, 3, splits), given | ({"stats": rig.poisoned(3 * shape.heads * splits * 2)} if v["SPLIT"] else {})
 
 
+def window_attention(kernel, v, rng):
+    shape = attention_rig.Shape(v["HD"], v["GROUP"], 2, "f16" if v["CT4"] == f16x4 else "f32")
+    s = attention_rig.window(shape, 60, 5, 9)
+    return (2, -(-5 // v["TOKENS"]), 1), {
+        "q": s.q.reshape(-1), "k": s.k.reshape(-1), "v": s.v.reshape(-1), "rows_of": s.rows, "table": s.table, "out": rig.poisoned(5 * shape.stride),
+        "kv_heads": 2, "splits": 1, "out_stride": shape.stride, "tokens": 5}
+
+
 def combine(kernel, v, rng):
     shape, blocks = attention_rig.Shape(v["HD"], 3, 1), round_up(3 * v["HD"], 32) // 32
     stats = np.stack([rng.uniform(-5, 5, (2, 3, 4)), rng.uniform(1, 9, (2, 3, 4))], -1).astype(np.float32)
@@ -169,5 +177,5 @@ def gate_scale(kernel, v, rng):
 BUILDERS = {
     "Repack": repack, "Embed": embed, "Gemv": matrix, "GateUp": matrix, "Tile": matrix, "Quantize": quantize, "SwiGLU": swiglu, "RmsNorm": rms_norm,
     "RopeStore": rope_store, "Attention": attention, "Combine": combine, "Argmax": argmax, "Greedy": greedy, "Sample": sample,
-    "ExpertGateUp": experts, "ExpertDown": experts, "Route": route, "GateScale": gate_scale,
+    "ExpertGateUp": experts, "WindowAttention": window_attention, "ExpertDown": experts, "Route": route, "GateScale": gate_scale,
 }  # fmt: skip
