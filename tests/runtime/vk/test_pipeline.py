@@ -186,6 +186,8 @@ def test_statistics_and_cache_of_a_gpu_compiler(tmp_path):
     for _ in range(2):
         done = subprocess.run([sys.executable, "-c", NULL_GPU], cwd=ROOT, env=environment, capture_output=True,
                               text=True, timeout=120)
+        if "RADV_FORCE_FAMILY=<family> has been removed" in done.stderr:
+            pytest.skip("this Mesa's RADV (26.1.6 on Debian 13) has no null device any more")
         assert done.returncode == 0, done.stderr
         results.append(json.loads(done.stdout))
     first = results[0]
