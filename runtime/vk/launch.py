@@ -13,6 +13,7 @@ import numpy as np
 
 from runtime.vk.buffer import Array, Buffer, Slice
 from runtime.vk.device import Device
+from runtime.vk.errors import VulkanError
 
 # Scalar element types that numpy has, or (bf16) whose bits it can hold. A vector or array of them is as good.
 DTYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64, "i8": np.int8, "u8": np.uint8, "i16": np.int16,
@@ -68,7 +69,10 @@ class Plan:
                 slices.append(temporary.whole)
             else:
                 slices.append(self._on_device(binding, dtype, value))
-        push = self.pipe.push.from_values(values[self.count:])
+        try:
+            push = self.pipe.push.from_values(values[self.count:])
+        except VulkanError as error:  # a number that does not fit is a wrong argument like any other
+            raise TypeError(str(error)) from None
         self.device.batch.commands().dispatch(self.pipe, slices, push, groups)
         if not copies:
             return

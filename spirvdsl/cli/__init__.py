@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from ..diagnostics import CODES, CompileError
+from ..diagnostics import CODES, TABLE, CompileError
 from . import catalogue, golden, show
 from .resolve import CommandError
 
@@ -39,7 +39,8 @@ def _explain(args: argparse.Namespace) -> int:
     if args.code is not None and args.code.upper() not in CODES:
         raise CommandError(f"there is no diagnostic {args.code}; `python -m spirvdsl explain` lists all of them")
     for code in [args.code.upper()] if args.code else CODES:
-        print(f"{code}: {CODES[code]}")
+        title, remedy = TABLE[code]
+        print(f"{code}: {title}\n    {remedy}")
     return 0
 
 

@@ -36,7 +36,7 @@ def literal(b: Builder, value: Any, t: Type, span: Span, explicit: bool = False)
     """A Python number as a constant of type `t` (vectors: splat). explicit: the author wrote t(value)."""
     s = scalar_of(t)
     if s is None or not isinstance(value, bool | int | float):
-        raise CompileError("E0213", f"{describe(value)} has no run-time form as {t.name}", span)
+        raise _formless(value, f" as {t.name}", span)
     if isinstance(t, Vector):
         one = literal(b, value, s, span, explicit)
         return b.const(t, (one.attrs["value"],) * t.lanes)
@@ -75,7 +75,16 @@ def default_type(value: Any, span: Span) -> Scalar:
         return i32
     if isinstance(value, float):
         return f32
-    raise CompileError("E0213", f"{describe(value)} has no run-time form", span)
+    raise _formless(value, "", span)
+
+
+def _formless(value: Any, where: str, span: Span) -> CompileError:
+    help = ""
+    if value is None:
+        help = "a helper that returns nothing has no value: return one on every path"
+    elif isinstance(value, np.number):
+        help = "numpy's numbers are not literals: write float(...) or int(...) around it"
+    return CompileError("E0213", f"{describe(value)} has no run-time form{where}", span, help)
 
 
 def common_literal_type(values: Any, span: Span) -> Scalar:

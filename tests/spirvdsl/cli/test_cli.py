@@ -12,7 +12,7 @@ import pytest
 
 from spirvdsl.cli import main
 from spirvdsl.cli.show import file_name
-from spirvdsl.diagnostics import CODES
+from spirvdsl.diagnostics import CODES, TABLE
 
 ROOT = Path(__file__).resolve().parents[3]
 KERNELS = '''
@@ -119,9 +119,9 @@ def test_a_kernel_that_does_not_compile(project, capsys):
 
 
 def test_explain(capsys):
-    assert run(capsys, "explain", "E0207")[:2] == (0, f"E0207: {CODES['E0207']}\n")
+    assert run(capsys, "explain", "E0207")[:2] == (0, f"E0207: {CODES['E0207']}\n    {TABLE['E0207'][1]}\n")
     status, out, _ = run(capsys, "explain")
-    assert status == 0 and len(out.splitlines()) == len(CODES)
+    assert status == 0 and len(out.splitlines()) == 2 * len(CODES)
     status, _, err = run(capsys, "explain", "E9999")
     assert status == 1 and "no diagnostic E9999" in err
 

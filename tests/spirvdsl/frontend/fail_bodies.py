@@ -82,6 +82,7 @@ BODIES = [
     ("E0202", "no arithmetic", "t = @@bf16(a) + bf16(a)"),
     ("E0202", "no comparison", "t = @@bf16(a) < bf16(a)"),
     ("E0213", "None has no run-time form", "t = @@barrier() + n"),
+    ("E0213", "float32 has no run-time form as f32", "@@y[0] = HALF"),
     ("E0202", "takes vectors of 3", "t = @@cross(v[0], v[0])"),
     ("E0209", "whole buffer", "t = @@select(n > 1, x, x)"),
     ("E0203", "does not fit u32", "z[0] = @@n + -1"),

@@ -14,6 +14,7 @@ from tests.spirvdsl.lang.loading import load
 MARK = "@@"
 BEHIND = ("E08", "E09")  # the back end's and our own faults: tests/spirvdsl/spirv
 HEAD = """
+import numpy as np
 from spirvdsl import *
 
 G = 1
@@ -28,6 +29,7 @@ def helper(q):
     return q
 
 MANY = range(10**12)
+HALF = np.float32(0.5)
 
 def typed(q: f32):
     return q
