@@ -10,6 +10,7 @@ from .diagnostics import CompileError
 from .ir.nodes import FloatControls
 from .lang import types as _types
 from .lang.builtins import BUILTINS as _BUILTINS
+from .lang.coopmat import ColMajor, CoopMatrix, MatrixA, MatrixAcc, MatrixB, RowMajor
 from .lang.format import DiskBlock, Format, spirv_decode
 from .lang.kernel import FunctionKernel, Kernel, Launchable, Stamp, kernel
 from .lang.library import workgroup_max, workgroup_sum
@@ -24,7 +25,7 @@ globals().update(_BUILTINS)
 bool_ = _types.bool_
 
 __all__ = [
-    "Binding", "CompileError", "CompiledKernel", "DiskBlock", "FloatControls", "Format", "FunctionKernel", "In", "InOut", "Kernel",
-    "Launchable", "Out", "Param", "Push", "PushMember", "Reflection", "Spec", "SpecConstant", "Stamp", "Uniform", "bool_", "kernel",
+    "Binding", "ColMajor", "CompileError", "CompiledKernel", "CoopMatrix", "DiskBlock", "FloatControls", "Format", "FunctionKernel", "In",
+    "InOut", "Kernel", "Launchable", "MatrixA", "MatrixAcc", "MatrixB", "Out", "Param", "Push", "PushMember", "Reflection", "RowMajor", "Spec", "SpecConstant", "Stamp", "Uniform", "bool_", "kernel",
     "spirv_decode", "struct", "workgroup_max", "workgroup_sum", *(n for n in _types.SCALARS if n != "bool"), *_types.VECTORS, *_BUILTINS,
 ]

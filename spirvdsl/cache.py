@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .compiled import Binding, CompiledKernel, PushMember, Reflection, SpecConstant
+from .compiled import Binding, CompiledKernel, MatrixProduct, MatrixType, PushMember, Reflection, SpecConstant
 from .fingerprint import Unstable, fingerprint
 
 _MAGIC = b"spirvdsl kernel 1\n"
@@ -89,7 +89,7 @@ def decode(key: str, data: bytes) -> CompiledKernel | None:
 
 
 def _reflection(r: dict[str, Any]) -> Reflection:
-    lists = {"bindings": Binding, "push": PushMember, "spec_constants": SpecConstant}
+    lists = {"bindings": Binding, "push": PushMember, "spec_constants": SpecConstant, "matrices": MatrixType, "products": MatrixProduct}
     parts = {name: tuple(kind(**item) for item in r[name]) for name, kind in lists.items()}
     return Reflection(**{**r, **parts, "workgroup_size": tuple(r["workgroup_size"]), "features": tuple(r["features"])})
 

@@ -39,11 +39,38 @@ class SpecConstant:
 
 
 @dataclass(frozen=True)
+class MatrixType:
+    """A cooperative matrix that a kernel uses. component: f16 ...; use: MatrixA | MatrixB | MatrixAcc; scope: subgroup."""
+
+    component: str
+    rows: int
+    cols: int
+    use: str
+    scope: str
+
+
+@dataclass(frozen=True)
+class MatrixProduct:
+    """result[m,n] = a[m,k] * b[k,n] + c[m,n], in component types f16, i32 ..."""
+
+    m: int
+    n: int
+    k: int
+    a: str
+    b: str
+    c: str
+    result: str
+    scope: str
+    saturating: bool = False
+
+
+@dataclass(frozen=True)
 class Reflection:
     """Interface of a compiled kernel.
 
     features names what the device must have, in Vulkan's own spelling (shaderFloat16, storageBuffer8BitAccess ...),
     `subgroup.<class>` for subgroup operation classes, and `float_controls.<mode>_f<bits>` for float controls.
+    matrices and products are what it asks of the device's list of cooperative matrices.
     """
 
     entry: str
@@ -56,6 +83,8 @@ class Reflection:
     features: tuple[str, ...]
     spirv_version: str
     subgroup_size: int | None = None
+    matrices: tuple[MatrixType, ...] = ()
+    products: tuple[MatrixProduct, ...] = ()
 
 
 @dataclass(frozen=True)

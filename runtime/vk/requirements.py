@@ -31,6 +31,7 @@ def check_kernel(caps: Capabilities, kernel: str, reflection) -> None:
         refuse(caps, kernel, f"SPIR-V {reflection.spirv_version}, over the device's "
                              f"{caps.spirv_version[0]}.{caps.spirv_version[1]}", "update the driver")
     _check_workgroup(caps, kernel, reflection)
+    _check_matrices(caps, kernel, reflection)
     _check_interface(caps, kernel, reflection)
 
 
@@ -59,6 +60,34 @@ def _check_workgroup(caps: Capabilities, kernel: str, reflection) -> None:
     if invocations > lanes * caps.max_compute_subgroups:
         refuse(caps, kernel, f"{-(-invocations // lanes)} subgroups a workgroup, over maxComputeWorkgroupSubgroups "
                              f"{caps.max_compute_subgroups}", "use a smaller workgroup")
+
+
+def _check_matrices(caps: Capabilities, kernel: str, reflection) -> None:
+    """Cooperative matrices: products and types are on the device's list, subgroups are whole (Vulkan's RuntimeSpirv rules)."""
+    listed = "it lists " + (", ".join(dict.fromkeys(f"{s.m}x{s.n}x{s.k} {s.a}*{s.b}+{s.c}" for s in caps.coop_matrices)) or "none")
+    for p in reflection.products:
+        if not any(_same_product(p, s) for s in caps.coop_matrices):
+            refuse(caps, kernel, f"the matrix product {p.m}x{p.n}x{p.k} {p.a}*{p.b}+{p.c}->{p.result}"
+                                 f"{' saturating' if p.saturating else ''} per {p.scope}, which the device does not list",
+                   f"use a stamp for a shape the device has ({listed})")
+    for m in reflection.matrices:
+        if not any((m.component, m.rows, m.cols, m.scope) in _operands(m.use, s) for s in caps.coop_matrices):
+            refuse(caps, kernel, f"a {m.use} of {m.rows}x{m.cols} {m.component} per {m.scope}, which no shape of the "
+                                 "device has", f"use a stamp for a shape the device has ({listed})")
+    lanes = reflection.subgroup_size or caps.subgroup_size
+    if reflection.matrices and reflection.workgroup_size[0] % lanes:
+        refuse(caps, kernel, f"whole subgroups for its matrices, and its {reflection.workgroup_size[0]} lanes in x are no "
+                             f"multiple of {lanes}", "use a workgroup size that is")
+
+
+def _same_product(p, shape) -> bool:
+    return all(getattr(p, name) == getattr(shape, name) for name in ("m", "n", "k", "a", "b", "c", "result", "scope", "saturating"))
+
+
+def _operands(use: str, s) -> tuple[tuple[str, int, int, str], ...]:
+    """(component, rows, columns, scope) of the matrices of one use in a listed shape."""
+    return {"MatrixA": ((s.a, s.m, s.k, s.scope),), "MatrixB": ((s.b, s.k, s.n, s.scope),),
+            "MatrixAcc": ((s.c, s.m, s.n, s.scope), (s.result, s.m, s.n, s.scope))}[use]
 
 
 def _check_interface(caps: Capabilities, kernel: str, reflection) -> None:

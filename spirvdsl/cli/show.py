@@ -58,6 +58,8 @@ def _lines(r: Reflection) -> list[str]:
     lines += [f"set {b.set} binding {b.binding}: {b.name}, {b.access} {b.kind}, {b.element} every {b.stride} bytes" for b in r.bindings]
     lines += [f"push offset {p.offset}: {p.name}, {p.type}, {p.size} bytes" for p in r.push]
     lines += [f"spec id {s.id}: {s.name}, {s.type}, default {s.default}" for s in r.spec_constants]
+    lines += [f"matrix {m.component} {m.rows} x {m.cols}, {m.use} of a {m.scope}" for m in r.matrices]
+    lines += [f"product {p.m} x {p.n} x {p.k}: {p.a} * {p.b} + {p.c} -> {p.result}{', saturating' if p.saturating else ''}" for p in r.products]
     return [*lines, "features: " + (", ".join(r.features) or "none")]
 
 

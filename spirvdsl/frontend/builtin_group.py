@@ -8,6 +8,7 @@ from typing import Any
 
 from ..ir.nodes import Node, Resource
 from ..lang.builtins import REDUCTIONS
+from ..lang.coopmat import CoopMatrix
 from ..lang.layout import size_of, stride_of
 from ..lang.types import Array, Scalar, Type, Vector, bool_, f32, scalar_of, u32
 from .typing import coerce
@@ -55,13 +56,15 @@ class BuiltinGroup:
         return Place(self.b.resource(made), made, made.name)
 
     def call_local_array(self, node: ast.AST, type: Any, length: Any) -> Place:
-        return Place(self.ctx.local(self._array_type(node, type, length), "array"), None, "local array")
+        return Place(self.ctx.local(self._array_type(node, type, length, matrices=True), "array"), None, "local array")
 
-    def _array_type(self, node: ast.AST, type: Any, length: Any) -> Array:
+    def _array_type(self, node: ast.AST, type: Any, length: Any, matrices: bool = False) -> Array:
         if isinstance(length, Node):
             raise self.error("E0305", "the length of an array is a run-time value", node, "give a constant or a template parameter")
         if not isinstance(type, Type) or not isinstance(length, int) or isinstance(length, bool) or length < 1:
             raise self.error("E0305", f"an array of {describe(length)} x {describe(type)}", node)
+        if matrices and isinstance(type, CoopMatrix):
+            return Array(type, length)
         try:
             bytes = size_of(type) and stride_of(Array(type, length)) * length
         except TypeError as why:

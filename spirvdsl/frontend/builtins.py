@@ -1,6 +1,6 @@
 """Meaning of the builtins of lang/builtins.py: each name maps to one handler that checks types and emits nodes.
 
-Here are numbers and compile-time checks; memory and execution are in builtin_group.py.
+Here are numbers and compile-time checks; memory and execution are in builtin_group.py, matrices in builtin_matrix.py.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from ..ir.ops import MATH, MATH_SPECIAL
 from ..lang.builtins import BUILTINS
 from ..lang.types import Type, Vector, bool_, f32, i32, lanes_of, scalar_of, u32, with_scalar
 from .builtin_group import BuiltinGroup
+from .builtin_matrix import BuiltinMatrix
 from .typing import coerce, common_literal_type, default_type, literal, unify
 from .values import Place, describe, is_runtime
 
@@ -25,10 +26,10 @@ _BITS_32 = ("find_lsb", "find_msb", "bit_count", "bit_reverse", "bit_extract")  
 
 def takes_places(name: str) -> bool:
     """Whether a builtin wants memory itself and not what it holds."""
-    return name.startswith("atomic_") or name in ("volatile_load", "type_of")
+    return name.startswith("atomic_") or name in ("volatile_load", "type_of", "matrix_load", "matrix_store")
 
 
-class BuiltinCalls(BuiltinGroup):
+class BuiltinCalls(BuiltinGroup, BuiltinMatrix):
     """Handlers, mixed into the walker. `builtin_call` finds them by name."""
 
     def builtin_call(self, name: str, args: list[Any], kwargs: dict[str, Any], node: ast.AST) -> Any:

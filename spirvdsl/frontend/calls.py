@@ -16,6 +16,7 @@ from typing import Any
 from ..diagnostics import CompileError
 from ..ir.nodes import Node, Span
 from ..lang.builtins import Builtin, BuiltinValue
+from ..lang.coopmat import CoopMatrix
 from ..lang.types import Array, RuntimeArray, Struct, Type, Vector, bool_, scalar_of
 from .builtins import takes_places
 from .frame import Frame, NeedsFunction
@@ -163,6 +164,8 @@ class Calls(Static):
             return self._vector(t, values, node)
         if len(values) != 1:
             raise self.error("E0105", f"{t.name}() takes one value, got {len(values)}", node)
+        if isinstance(t, CoopMatrix):
+            return self.to_matrix(values[0], t, node)
         return self.convert(values[0], t, node)
 
     def convert(self, value: Any, t: Type, node: ast.AST) -> Node:

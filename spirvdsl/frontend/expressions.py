@@ -11,6 +11,7 @@ from typing import Any
 from ..ir.nodes import Block, Node
 from ..ir.ops import OPS
 from ..lang.builtins import BuiltinValue
+from ..lang.coopmat import CoopMatrix, component_of
 from ..lang.types import Vector, bool_, scalar_of
 from .parts import Parts
 from .typing import OPERATORS, binary, common_literal_type, compare, literal
@@ -236,7 +237,7 @@ class Expressions(Parts):
                 return _UNARY[kind](a)
             except Exception as why:  # noqa: BLE001 whatever the author's object raises is the author's line
                 raise self.error("E0202", f"{ast.unparse(node)}: {why}", node) from None
-        s = scalar_of(a.type) if a.type is not None else None
+        s = component_of(a.type)
         if kind == "Not":
             if a.type != bool_:
                 raise self.error("E0205", f"not takes a bool, this is {describe(a)}", node, "compare it: x == 0" if s is not None else "")
@@ -244,7 +245,7 @@ class Expressions(Parts):
         if s is not None and s.encoding != "bf16":
             if kind == "UAdd" and not s.is_bool:
                 return a
-            if kind == "Invert" and not s.is_float:
+            if kind == "Invert" and not s.is_float and not isinstance(a.type, CoopMatrix):
                 return self.b.unary("not", a)
             if kind == "USub" and (s.is_float or s.is_signed):
                 return self.b.unary("neg", a)

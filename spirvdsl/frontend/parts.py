@@ -6,6 +6,7 @@ import ast
 from typing import Any
 
 from ..ir.nodes import Node, Span
+from ..lang.coopmat import CoopMatrix
 from ..lang.types import Array, RuntimeArray, Struct, Vector, u32
 from .frame import Names
 from .typing import coerce, index_node
@@ -45,6 +46,9 @@ class Parts(Names):
             raise self.error("E0209", f"cannot index {describe(base)} with a run-time value", node, "index compile-time sequences by constants")
         try:
             return base[index]
+        except TypeError as why:
+            code = "E0702" if base is CoopMatrix else "E0209"
+            raise self.error(code, f"{ast.unparse(node)}: {why}", node) from None
         except Exception as why:  # noqa: BLE001 whatever the author's object raises is the author's line
             raise self.error("E0209", f"{ast.unparse(node)}: {why}", node) from None
 
@@ -75,9 +79,9 @@ class Parts(Names):
 
     def _place_index(self, base: Place, node: ast.Subscript) -> Place:
         t = base.type
-        if not isinstance(t, Array | RuntimeArray | Vector):
+        if not isinstance(t, Array | RuntimeArray | Vector | CoopMatrix):
             raise self.error("E0209", f"cannot index {t.name}", node)
-        length = t.length if isinstance(t, Array) else t.lanes if isinstance(t, Vector) else None
+        length = _length(t)
         index = index_node(self.b, self.index_of(node), length, self.span(node))
         return Place(self.b.index(base.ref, index), base.resource, f"an element of {base.what}", (*base.steps, index), base.owned)
 
@@ -105,12 +109,12 @@ class Parts(Names):
                 raise self.error("E0106", f"{describe(base)} has no member {node.attr}", node)
             lanes = self.swizzle(t, node)
             return lanes[0] if len(lanes) == 1 else None
-        if not isinstance(t, Vector | Array):
+        if not isinstance(t, Vector | Array | CoopMatrix):
             raise self.error("E0209", f"cannot index {describe(base)}", node)
         at = self.index_of(node)
         if isinstance(at, Node) and at.op != "const":
             return index_node(self.b, at, None, self.span(node))
-        return index_node(self.b, at, t.lanes if isinstance(t, Vector) else t.length, self.span(node)).attrs["value"]
+        return index_node(self.b, at, _length(t), self.span(node)).attrs["value"]
 
     def _field(self, t: Struct, node: ast.Attribute) -> int:
         at = t.index(node.attr)
@@ -228,3 +232,8 @@ class Parts(Names):
             self.b.store(place.ref, value)
             return Variable("cell", place)
         return value
+
+
+def _length(t: Any) -> int | None:
+    """How many elements an index may name; of a matrix, the most that one lane can hold."""
+    return {Array: lambda: t.length, Vector: lambda: t.lanes, CoopMatrix: lambda: t.size}.get(type(t), lambda: None)()

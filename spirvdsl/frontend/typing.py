@@ -13,6 +13,7 @@ import numpy as np
 from ..diagnostics import CompileError
 from ..ir.build import Builder
 from ..ir.nodes import Node, Span
+from ..lang.coopmat import CoopMatrix
 from ..lang.types import Scalar, Type, Vector, bool_, f32, i32, lanes_of, scalar_of, u32
 from .values import describe
 
@@ -135,6 +136,8 @@ def _conversion_help(a: Type, c: Type) -> str:
 def binary(b: Builder, kind: str, a: Any, c: Any, span: Span) -> Node:
     """A run-time binary operator; kind is the ast class name (Add, Mod, LShift ...)."""
     op, verb = OPERATORS[kind]
+    if any(isinstance(v, Node) and isinstance(v.type, CoopMatrix) for v in (a, c)):
+        return _matrix(b, op, verb, a, c, span)
     if op in ("shl", "shr"):
         return _shift(b, op, a, c, span)
     x, y = unify(b, a, c, verb, span)
@@ -154,6 +157,18 @@ def binary(b: Builder, kind: str, a: Any, c: Any, span: Span) -> Node:
     if op in ("floordiv", "mod"):
         return _floor(b, op, x, y, s, span)
     return b.binary(op, x, y)
+
+
+def _matrix(b: Builder, op: str, verb: str, a: Any, c: Any, span: Span) -> Node:
+    """+ - * / of matrices of one type, per element; a scalar scales, and otherwise stands for a matrix full of it."""
+    t = next(v.type for v in (a, c) if isinstance(v, Node) and isinstance(v.type, CoopMatrix))
+    if op not in ("add", "sub", "mul", "div") or (op == "div" and t.elem.is_int):
+        raise CompileError("E0202", f"cannot {verb} {t.name}", span, "matrices take + - * and, of floats, /; matrix_muladd(a, b, c) multiplies")
+    x, y = (v if isinstance(v, Node) and v.type == t else coerce(b, v, t.elem, f"the other side of {t.name}", span, "E0703") for v in (a, c))
+    if op == "mul" and x.type != y.type:
+        return b.node("matrix_scale", t, (x, y) if x.type == t else (y, x))
+    x, y = (v if v.type == t else b.node("matrix_fill", t, (v,)) for v in (x, y))
+    return b.node(op, t, (x, y))
 
 
 def _floor(b: Builder, op: str, x: Node, y: Node, s: Scalar, span: Span) -> Node:

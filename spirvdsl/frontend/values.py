@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..ir.nodes import Node, Resource
+from ..lang.coopmat import CoopMatrix
 from ..lang.types import Ref, Scalar, Type, Vector
 
 
@@ -37,8 +38,8 @@ class Place:
 
     @property
     def is_number(self) -> bool:
-        """A scalar or vector: what is read and passed by value."""
-        return isinstance(self.type, Scalar | Vector)
+        """A scalar, vector or matrix: what is read and passed by value."""
+        return isinstance(self.type, Scalar | Vector | CoopMatrix)
 
     @property
     def write_only(self) -> bool:

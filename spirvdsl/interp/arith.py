@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..lang.types import Scalar, Type, scalar_of
+from ..lang.coopmat import component_of
+from ..lang.types import Scalar, Type
 from .values import dtype_of, map_leaves, round_bf16
 
 
@@ -67,7 +68,7 @@ def select(cond, a, b):
 
 def convert(src: Type, dst: Type) -> Callable:
     """Numeric conversion between scalar or vector types of the same lanes."""
-    d = scalar_of(dst)
+    d = component_of(dst)
     if d.encoding == "bf16":
         return round_bf16
     if d.is_bool:

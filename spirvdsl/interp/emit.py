@@ -12,11 +12,10 @@ import numpy as np
 
 from ..ir.nodes import Block, Function, Module, Node, Span, walk
 from ..ir.ops import OPS
-from ..lang.layout import size_of
 from . import lifetimes
 from .emit_ops import NAMESPACE, OpEmitter
 from .faults import InterpError
-from .places import memory_type, plan_locals, suffix
+from .places import local_bytes, plan_locals, suffix
 from .values import make_const
 
 _DEEPEST = 90  # Python reads at most 100 levels of indentation
@@ -114,7 +113,7 @@ class FunctionEmitter(OpEmitter):
             if self.loop_returns:
                 self.line("rt = False")
             for local in self.locals.values():
-                self.program.local_bytes += size_of(memory_type(local.node.type.elem))
+                self.program.local_bytes += local_bytes(local.node.type.elem)
                 self.declare(local)
             self.block(self.fn.body, "function")
             self.line("return ret")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ..ir.nodes import Node
+from ..lang.coopmat import CoopMatrix
 from ..lang.layout import offsets_of, size_of, stride_of
 from ..lang.types import Array, Struct, Type, Vector, scalar_of
 from .checks import Bad
+from .emit_matrix import element_of_matrix
 from .places import Group, Local, Spot, byte_spot, chain_of, length_of, memory_type, suffix
 from .values import dtype_of, memory_dtype
 
@@ -36,7 +38,13 @@ class MemoryEmitter:
         root, _ = chain_of(node)
         t = node.args[0].type.elem
         name = f"'{root.attrs['resource'].name if root.op == 'resource' else root.attrs['name']}'"
-        n, at = length_of(t), node.args[1]
+        at = node.args[1]
+        if isinstance(t, CoopMatrix):  # checked where it is used: how many elements a lane holds is known when running
+            self.indices[node] = (at.attrs["value"] if at.op == "const" else self.fresh(), None)
+            if at.op != "const":
+                self.line(f"{self.indices[node][0]} = {self.names[at]}")
+            return
+        n = length_of(t)
         if at.op == "const" and n is not None:
             k = at.attrs["value"]
             inside = 0 <= k < n
@@ -53,6 +61,9 @@ class MemoryEmitter:
 
     def op_load(self, node: Node) -> None:
         root, nodes = chain_of(node.args[0])
+        if element_of_matrix(node.args[0]):
+            self.load_element(node, self.locals[root], nodes)
+            return
         if root.op == "local":
             self.load_local(node, self.locals[root], nodes)
             return
@@ -64,6 +75,9 @@ class MemoryEmitter:
     def op_store(self, node: Node) -> None:
         root, nodes = chain_of(node.args[0])
         value = self.names[node.args[1]]
+        if element_of_matrix(node.args[0]):
+            self.store_element(self.locals[root], nodes, value)
+            return
         if root.op == "local":
             self.store_local(self.locals[root], nodes, node.args[1].type, value)
             return
@@ -184,6 +198,21 @@ class MemoryEmitter:
     def entry(self, g: Group, indices: list[tuple]) -> str:
         """The variable or list entry of a group that is not indexed at run time."""
         return f"{g.var}[{self.slot(g, indices)}]" if g.dims else g.var
+
+    def load_element(self, node: Node, local: Local, nodes: list[Node]) -> None:
+        """An element of a matrix that lies in a local: of the whole, read first."""
+        t, path, indices = nodes[-1].args[0].type.elem, *local.spot(nodes[:-1], self.indices)
+        self.report([bad for _, bad in indices if bad is not None])
+        whole = self.tree(local, t, path, indices, False)
+        self.line(f"{self.result(node)} = S.matrices.element({whole}, {self.indices[nodes[-1]][0]}, {self.program.object(t)}, m)")
+
+    def store_element(self, local: Local, nodes: list[Node], value: str) -> None:
+        """The same, put back whole: the matrix must have been given a value before."""
+        t, path, indices = nodes[-1].args[0].type.elem, *local.spot(nodes[:-1], self.indices)
+        mask = self.guard([bad for _, bad in indices if bad is not None])
+        whole = self.tree(local, t, path, indices, False)
+        self.line(f"e = S.matrices.replaced({whole}, {self.indices[nodes[-1]][0]}, {value}, {self.program.object(t)}, m)")
+        self.store_tree(local, t, path, indices, "e", mask)
 
     def tree(self, local: Local, t: Type, path: tuple, indices: list[tuple], lenient: bool) -> str:
         """Expression of a composite value; members that are not assigned are poison."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ..ir.nodes import Node
-from ..lang.types import Array, Scalar, Struct, Type, Vector, scalar_of
+from ..lang.coopmat import CoopMatrix, component_of
+from ..lang.types import Array, Scalar, Struct, Type, Vector
 from . import arith, checks, masks
 from .atomics import atomic
+from .emit_matrix import MatrixEmitter
 from .emit_memory import MemoryEmitter
 from .faults import Partial, Poison, PoisonVector
 from .memory import LaneArray, load_many, load_row, store
@@ -54,7 +56,7 @@ NAMESPACE = {
 }
 
 
-class OpEmitter(MemoryEmitter):
+class OpEmitter(MemoryEmitter, MatrixEmitter):
     """Expressions and effects. `names` maps values to variables."""
 
     def result(self, node: Node) -> str:
@@ -84,7 +86,7 @@ class OpEmitter(MemoryEmitter):
         if self.check:
             self.checks(node)
         op, args = node.op, [self.names[a] for a in node.args]
-        s = scalar_of(node.args[0].type) if node.args else None
+        s = component_of(node.args[0].type) if node.args else None
         flushed = self.flushes(node)
         plain = s is not None and s.encoding == "ieee" and not flushed
         if op in _INFIX and (plain or op in arith.COMPARE):
@@ -101,14 +103,14 @@ class OpEmitter(MemoryEmitter):
 
     def flushes(self, node: Node) -> bool:
         """True when the kernel asks for subnormals of this result to become zero."""
-        s = scalar_of(node.type)
+        s = component_of(node.type)
         widths = self.program.float_controls.denorm_flush
         return bool(widths) and node.op in _ROUNDING and s is not None and s.is_float and s.bits in widths
 
     def checks(self, node: Node) -> None:
         """Lines that report what the IR leaves undefined."""
         op = node.op
-        s = scalar_of(node.args[0].type) if node.args else None
+        s = component_of(node.args[0].type) if node.args else None
         if op in ("shl", "shr"):
             if not _all_const(node.args[1], lambda n: 0 <= n < s.bits):
                 self.line(f"chk_shift({self.names[node.args[1]]}, {s.bits}, m)")
@@ -116,12 +118,14 @@ class OpEmitter(MemoryEmitter):
             if not _all_const(node.args[1], lambda n: n not in (0, -1)):
                 least = s.range()[0] if s.is_signed else None
                 self.line(f"chk_div({self.arguments(node)}, {least}, m)")
-        elif op == "convert" and s.is_float and scalar_of(node.type).is_int:
-            lo, hi = arith.float_to_int_limits(s, scalar_of(node.type))
-            self.line(f"chk_conv({self.arguments(node)}, {lo!r}, {hi!r}, {scalar_of(node.type).name!r}, m)")
+        elif op == "convert" and s.is_float and component_of(node.type).is_int:
+            lo, hi = arith.float_to_int_limits(s, component_of(node.type))
+            self.line(f"chk_conv({self.arguments(node)}, {lo!r}, {hi!r}, {component_of(node.type).name!r}, m)")
         elif op == "math" and node.attrs["fn"] == "bit_extract":
             at, count = (self.names[a] for a in node.args[1:])
             self.line(f"chk_field({at}, {count}, {s.bits}, m)")
+        elif op in ("extract", "insert") and isinstance(node.args[0].type, CoopMatrix):
+            self.line(f"S.matrices.position({node.attrs['index']}, {self.program.object(node.args[0].type)}, m)")
         elif op == "extract_dynamic":
             self.line(f"chk_lane({self.names[node.args[1]]}, {node.args[0].type.lanes}, m)")
 

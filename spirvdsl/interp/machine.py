@@ -11,6 +11,7 @@ import numpy as np
 
 from .faults import Fault
 from .masks import first
+from .matrix import Matrices
 from .memory import WorkgroupMemory, padded
 from .subgroup import Subgroups
 
@@ -35,6 +36,7 @@ class Machine:
         self.num_groups = np.array(grid, np.uint32).reshape(3, 1)
         self.local_index = np.tile(local, groups).astype(np.uint32)
         self.sub = Subgroups(groups, self.threads, subgroup_size)
+        self.matrices = Matrices(self.sub)
         self.subgroup_size = np.uint32(subgroup_size)
         self.num_subgroups = np.uint32(self.sub.per_group)
         self.subgroup_lane = self.sub.lane.astype(np.uint32)

@@ -13,6 +13,7 @@ from functools import cache
 import numpy as np
 
 from ..ir.nodes import Function, Node, walk
+from ..lang.coopmat import CoopMatrix
 from ..lang.layout import offsets_of, size_of, stride_of
 from ..lang.types import Array, Field, RuntimeArray, Scalar, Struct, Type, Vector, u8
 
@@ -20,6 +21,8 @@ from ..lang.types import Array, Field, RuntimeArray, Scalar, Struct, Type, Vecto
 @cache
 def memory_type(t: Type) -> Type:
     """`t` with u8 for bool, which workgroup memory may hold though the API gives it no layout."""
+    if isinstance(t, CoopMatrix):
+        return t
     if isinstance(t, Scalar):
         return u8 if t.is_bool else t
     if isinstance(t, Vector):
@@ -50,6 +53,15 @@ def length_of(t: Type) -> int | None:
     if isinstance(t, RuntimeArray):
         return None
     return t.lanes if isinstance(t, Vector) else t.length
+
+
+def local_bytes(t: Type) -> int:
+    """Bytes of a local per lane; a matrix counts as if eight lanes held it."""
+    if isinstance(t, CoopMatrix):
+        return t.size * t.elem.bits // 64 + 1
+    if isinstance(t, Array):
+        return t.length * local_bytes(t.elem)
+    return sum(local_bytes(f.type) for f in t.fields) if isinstance(t, Struct) else size_of(memory_type(t))
 
 
 @dataclass

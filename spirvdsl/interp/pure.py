@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..ir.nodes import Node
+from ..lang.coopmat import component_of
 from ..lang.types import scalar_of
 from . import arith, mathfn
 from .values import bitcast, build_vector, dtype_of, splat, squeeze
@@ -20,7 +21,7 @@ def function_of(node: Node) -> Callable:
     if op in _UNARY:
         return arith.unary(op)
     maker = _MAKERS.get(op)
-    return maker(node) if maker else arith.binary(op, scalar_of(node.args[0].type))
+    return maker(node) if maker else arith.binary(op, component_of(node.args[0].type))
 
 
 def _extract(node: Node) -> Callable:

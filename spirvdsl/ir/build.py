@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from ..lang.coopmat import CoopMatrix
 from ..lang.types import Array, Ref, RuntimeArray, Scalar, Struct, Type, Vector, bool_, u32, with_scalar
 from .nodes import Block, Function, Node, Resource, Span
 
@@ -86,7 +87,7 @@ class Builder:
 
     def index(self, ref: Node, i: Node) -> Node:
         inner = ref.type.elem
-        assert isinstance(inner, Array | RuntimeArray | Vector), inner
+        assert isinstance(inner, Array | RuntimeArray | Vector | CoopMatrix), inner
         return self.node("index", Ref(inner.elem, ref.type.storage), (ref, i))
 
     def member(self, ref: Node, field: int) -> Node:

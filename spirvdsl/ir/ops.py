@@ -38,6 +38,13 @@ Attributes and meaning
   subgroup     fn: add mul min max and or xor, mode: reduce|inclusive|exclusive, cluster: int|None  (scalar or vector; and/or/xor also on bool)
                fn: elect () -> bool | all any all_equal (x) -> bool | ballot (bool) -> u32x4 | broadcast (x, lane u32) | broadcast_first (x) | shuffle (x, lane) | shuffle_xor (x, mask)
                | shuffle_up (x, delta) | shuffle_down (x, delta) | quad_broadcast (x, const) | quad_swap (x) direction: 0|1|2 | ballot_bit_count (u32x4) mode | inverse_ballot (u32x4) | rotate (x, delta)
+  matrix_fill  (scalar) -> CoopMatrix, every element that scalar. matrix_scale (matrix, scalar) -> matrix. The scalar is the same in all lanes of the subgroup.
+               add sub mul div neg work per element on matrices of one type; convert changes the component type; extract and insert take an element of this lane;
+               index (ref to CoopMatrix in function storage, integer) -> Ref(element of this lane)
+  matrix_load  (ref to an element of an array of scalars or vectors in workgroup or storage, stride u32) layout: MatrixLayout -> CoopMatrix. stride: array elements from one
+               row (ColMajor: column) to the next; the components of the elements are the matrix's, whatever the array's own type. All operands are uniform in the subgroup.
+  matrix_store (ref, matrix, stride) layout: MatrixLayout.
+  matrix_muladd (a, b, c) saturate: bool -> c's type: a * b + c. matrix_length () matrix: CoopMatrix -> u32, elements that each lane holds
   call         function: Function; args by value
   if           (cond: bool) blocks: then, else (may be empty)
   loop         blocks: cond (ends in `yield` of one bool), body, step. Runs: cond; leave if false; body; step; again. `continue` in body goes to step. hint: unroll|dont_unroll|None, hint_count: int|None
@@ -80,6 +87,8 @@ OPS: dict[str, OpInfo] = {
     "shuffle": _pure(2), "struct": OpInfo(None, True), "array": OpInfo(None, True),
     "math": _pure(1, 3), "dot": _pure(2), "int_dot": _pure(2, 3),
     "atomic": _effect(1, 3, result=True), "barrier": _effect(0), "memory_barrier": _effect(0),
+    "matrix_fill": _pure(1), "matrix_scale": _pure(2), "matrix_muladd": _pure(3), "matrix_length": _pure(0),
+    "matrix_load": _effect(2, result=True), "matrix_store": _effect(3),
     "subgroup": _effect(0, 2, result=True), "call": OpInfo(None, False),
     "if": _effect(1, blocks=2), "loop": _effect(0, blocks=3),
     "break": _effect(0), "continue": _effect(0), "return": _effect(0, 1), "unreachable": _effect(0), "yield": _effect(1),

@@ -123,7 +123,7 @@ class _Checker:
             self.fail(node, why)
 
 
-_PLACE_OPS = ("index", "member", "load", "store", "array_length", "atomic")
+_PLACE_OPS = ("index", "member", "load", "store", "array_length", "atomic", "matrix_load", "matrix_store")
 
 
 def _always_leaves(block: Block) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..lang.coopmat import CoopMatrix
 from ..lang.types import (
     Array,
     Ref,
@@ -22,6 +23,7 @@ from ..lang.types import (
 )
 from .nodes import Node
 from .ops import MATH
+from .verify_matrix import MATRIX_RULES, convert_problem, elementwise_problem, index_problem
 
 _BUILTINS = {
     **dict.fromkeys(("global_id", "group_id", "num_groups", "local_id"), Vector(u32, 3)),
@@ -87,6 +89,8 @@ def _resource(node: Node) -> str | None:
 
 def _index(node: Node) -> str | None:
     ref, i = _args(node)
+    if isinstance(ref, Ref) and isinstance(ref.elem, CoopMatrix):
+        return index_problem(node)
     if not isinstance(ref, Ref) or not isinstance(ref.elem, Array | RuntimeArray | Vector):
         return f"cannot index {ref}"
     if i not in (i32, u32):
@@ -124,6 +128,8 @@ def _array_length(node: Node) -> str | None:
 def _arithmetic(kinds: str) -> Callable[[Node], str | None]:
     def rule(node: Node) -> str | None:
         a, *rest = _args(node)
+        if isinstance(a, CoopMatrix):
+            return elementwise_problem(node)
         s = scalar_of(a)
         if s is None or s.kind not in kinds:
             return f"is not defined for {a}"
@@ -164,6 +170,8 @@ def _float_test(node: Node) -> str | None:
 
 def _convert(node: Node) -> str | None:
     a = node.args[0].type
+    if isinstance(a, CoopMatrix):
+        return convert_problem(node)
     s, d = scalar_of(a), scalar_of(node.type)
     ok = s is not None and d is not None and lanes_of(a) == lanes_of(node.type) and not d.is_bool
     return None if ok else f"cannot convert {a} to {node.type}"
@@ -190,7 +198,7 @@ def member_type(t: Type, i: int) -> Type | None:
     """Type of member `i` of a composite value, None where there is none."""
     if isinstance(t, Struct):
         return t.fields[i].type if 0 <= i < len(t.fields) else None
-    n = t.lanes if isinstance(t, Vector) else t.length if isinstance(t, Array) else 0
+    n = t.lanes if isinstance(t, Vector) else t.length if isinstance(t, Array) else t.size if isinstance(t, CoopMatrix) else 0
     return t.elem if 0 <= i < n else None
 
 
@@ -316,7 +324,7 @@ _RULES: dict[str, Callable[[Node], str | None]] = {
     "is_nan": _float_test, "is_inf": _float_test, "convert": _convert, "bitcast": _bitcast,
     "vector": _vector, "splat": _splat, "extract": _extract, "extract_dynamic": _extract_dynamic, "insert": _insert,
     "shuffle": _shuffle, "struct": _struct, "array": _array, "math": _math, "dot": _dot, "int_dot": _int_dot,
-    "atomic": _atomic, "subgroup": _subgroup, "call": _call, "if": _if,
+    **MATRIX_RULES, "atomic": _atomic, "subgroup": _subgroup, "call": _call, "if": _if,
     "barrier": lambda n: None if n.attrs["scope"] in ("workgroup", "subgroup") else f"barrier of scope {n.attrs['scope']}",
     "memory_barrier": lambda n: None if n.attrs["scope"] in ("device", "workgroup", "subgroup") else "scope is unknown",
     **dict.fromkeys(("loop", "break", "continue", "return", "unreachable", "yield"), _fine),

@@ -33,7 +33,7 @@ def root(ref: Node) -> Node:
 
 
 def _droppable(node: Node) -> bool:
-    if node.op == "load":
+    if node.op in ("load", "matrix_load"):
         return not node.attrs.get("volatile")
     return OPS[node.op].pure or node.op == "local"
 

@@ -3,6 +3,7 @@
 - capabilities, extensions and version: the needs are computed again from the words and must all be declared
   (spirv-val misses a packed dot without DotProductInput4x8BitPacked, and enumerants newer than the header's version);
 - a packed dot product carries its format literal;
+- a product of integer matrices says which components are signed: without it a driver takes bytes as unsigned;
 - the addressing model is Logical exactly when no physical storage buffer pointer exists;
 - storage buffers are decorated Restrict or Aliased, not both.
 """
@@ -60,6 +61,19 @@ def _packed_dots(code: Sequence[Decoded], version: int) -> Iterator[Finding]:
                 yield ordinal, f"{inst.op} of packed operands lacks its format literal"
 
 
+def _matrix_signs(code: Sequence[Decoded], version: int) -> Iterator[Finding]:
+    """The signedness operands of a matrix product are those of its component types."""
+    types, flags = ModuleTypes(code), [v.value for n, v in ENUMS["CooperativeMatrixOperands"].items() if n.endswith("SignedComponentsKHR")]
+    for ordinal, inst in enumerate(code):
+        if inst.op != "OpCooperativeMatrixMulAddKHR":
+            continue
+        a, b, c, *given = inst.values()
+        parts = (types.by_id[t.values()[0]] for t in (types.of(a), types.of(b), types.of(c), types.by_id[inst.type_id]))
+        signed = sum(flag for flag, t in zip(sorted(flags), parts, strict=True) if t.op == "OpTypeInt" and t.values()[1])
+        if signed != (given[0] & sum(flags) if given else 0):
+            yield ordinal, "the signedness operands of a matrix product are not those of its components"
+
+
 def _addressing(code: Sequence[Decoded], version: int) -> Iterator[Finding]:
     """PhysicalStorageBuffer64 goes with pointers of that storage class."""
     physical = ENUMS["StorageClass"]["PhysicalStorageBuffer"].value
@@ -83,4 +97,6 @@ def _aliasing(code: Sequence[Decoded], version: int) -> Iterator[Finding]:
             yield ordinal, "a storage buffer needs exactly one of Restrict and Aliased"
 
 
-CHECKS: tuple[Callable[[Sequence[Decoded], int], Iterator[Finding]], ...] = (_declarations, _packed_dots, _addressing, _aliasing)
+CHECKS: tuple[Callable[[Sequence[Decoded], int], Iterator[Finding]], ...] = (
+    _declarations, _packed_dots, _matrix_signs, _addressing, _aliasing,
+)  # fmt: skip

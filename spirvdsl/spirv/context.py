@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..diagnostics import CompileError
-from ..ir.nodes import Function, Module, Node, Resource, Span, SpecConst
+from ..ir.nodes import Function, Module, Node, Resource, Span, SpecConst, walk
+from ..ir.verify_matrix import uses_matrices
 from ..lang.types import Type, Vector, u32
 from .grammar import GLSL
 from .module import FunctionCode, SpirvModule, inst
@@ -55,12 +56,13 @@ class ModuleLowering:
 
     def __init__(self, ir: Module):
         self.ir = ir
-        self.module = SpirvModule(ir.name)
+        self.module = SpirvModule(ir.name, memory_model="Vulkan" if uses_matrices(ir) else "GLSL450")
         self.pool = Pool(self.module)
         self.variables: dict[Resource, int] = {}
         self.function_ids: dict[Function, int] = {}
         self.spec_ids: dict[SpecConst, int] = {}
         self.written: dict[Resource, None] = {}
+        self.shared_buffers = _shared_buffers(ir)
         self._inputs: dict[str, int] = {}
         self._glsl = 0
 
@@ -101,6 +103,13 @@ class ModuleLowering:
         if fn not in self.function_ids:
             self.function_ids[fn] = self.module.new_id()
         return self.function_ids[fn]
+
+
+def _shared_buffers(ir: Module) -> tuple[Resource, ...]:
+    """Buffers through which lanes may talk: written ones, where some barrier covers buffers."""
+    nodes = (n for fn in ir.functions for n in walk(fn.body))
+    fenced = any("storage" in n.attrs["memory"] for n in nodes if n.op in ("barrier", "memory_barrier"))
+    return tuple(r for r in ir.resources if fenced and r.kind == "storage" and r.written)
 
 
 class FunctionLowering:

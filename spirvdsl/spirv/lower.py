@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 from ..ir.nodes import FloatControls, Function, Module, Resource
-from . import lower_convert, lower_flow, lower_group, lower_math, lower_memory, lower_values  # noqa: F401  (they register)
+from . import lower_convert, lower_flow, lower_group, lower_math, lower_matrix, lower_memory, lower_values  # noqa: F401  (they register)
 from .context import FunctionLowering, ModuleLowering, internal
 from .module import FunctionCode, SpirvModule, inst
 from .pool import LAID, STORAGE_CLASS

@@ -7,13 +7,14 @@ go through f32. Rounding of f64 or i64 to bf16 happens twice that way (f32 first
 from __future__ import annotations
 
 from ..ir.nodes import Node
+from ..lang.coopmat import component_of, with_component
 from ..lang.types import Scalar, Type, Vector, bool_, f32, scalar_of, u16, u32, with_scalar
 from .context import FunctionLowering, lowers
 from .lower_values import splat
 
 
 def _is_bf16(t: Type) -> bool:
-    return scalar_of(t).encoding == "bf16"
+    return component_of(t).encoding == "bf16"
 
 
 @lowers("convert")
@@ -29,7 +30,7 @@ def convert(f: FunctionLowering, value: int, source: Type, target: Type) -> int:
         return convert(f, _bf16_to_f32(f, value), with_scalar(source, f32), target)
     if _is_bf16(target):
         return _f32_to_bf16(f, convert(f, value, source, with_scalar(source, f32)))
-    a, b = scalar_of(source), scalar_of(target)
+    a, b = component_of(source), component_of(target)
     if a.is_bool:
         return f.emit_t("OpSelect", target, value, _constant(f, target, 1), _constant(f, target, 0))
     if a.is_float or b.is_float:
@@ -47,12 +48,12 @@ def _float_op(a: Scalar, b: Scalar) -> str:
 
 def _int_to_int(f: FunctionLowering, value: int, source: Type, target: Type) -> int:
     """Extend by the source's signedness, or wrap. OpUConvert must yield an unsigned type, so a cast may follow."""
-    a, b = scalar_of(source), scalar_of(target)
+    a, b = component_of(source), component_of(target)
     if a.bits == b.bits:
         return f.emit_t("OpBitcast", target, value)
     if (a if b.bits > a.bits else b).is_signed:
         return f.emit_t("OpSConvert", target, value)
-    unsigned = with_scalar(target, Scalar("u", b.bits))
+    unsigned = with_component(target, Scalar("u", b.bits))
     made = f.emit_t("OpUConvert", unsigned, value)
     return made if unsigned == target else f.emit_t("OpBitcast", target, made)
 

@@ -15,28 +15,38 @@ from .grammar import ENUMS
 from .lower_memory import place_of, pointer
 
 SCOPES = {"device": 1, "workgroup": 2, "subgroup": 3}
+_QUEUE_FAMILY = 5
 _SEMANTICS = ENUMS["MemorySemantics"]
 _MEMORY = {"workgroup": _SEMANTICS["WorkgroupMemory"].value, "storage": _SEMANTICS["UniformMemory"].value}
 
 
-def _semantics(classes: tuple[str, ...]) -> int:
+def _semantics(f: FunctionLowering, classes: tuple[str, ...]) -> int:
+    """Under the Vulkan memory model buffers are made available and visible here; workgroup memory is at each access."""
     bits = 0
     for name in classes:
         bits |= _MEMORY[name]
+    if "storage" in classes and f.module.memory_model == "Vulkan":
+        bits |= _SEMANTICS["MakeAvailable"].value | _SEMANTICS["MakeVisible"].value
     return bits | _SEMANTICS["AcquireRelease"].value if bits else 0
+
+
+def _scope(f: FunctionLowering, name: str) -> int:
+    """Id of a scope. The Vulkan memory model has the queue family, all that one queue runs; Device would be another feature."""
+    vulkan = f.module.memory_model == "Vulkan"
+    return f.pool.u32(_QUEUE_FAMILY if vulkan and name == "device" else SCOPES[name])
 
 
 @lowers("barrier")
 def _barrier(f: FunctionLowering, node: Node) -> None:
-    scope = f.pool.u32(SCOPES[node.attrs["scope"]])
-    f.effect("OpControlBarrier", scope, scope, f.pool.u32(_semantics(node.attrs["memory"])))
+    scope = _scope(f, node.attrs["scope"])
+    f.effect("OpControlBarrier", scope, scope, f.pool.u32(_semantics(f, node.attrs["memory"])))
 
 
 @lowers("memory_barrier")
 def _memory_barrier(f: FunctionLowering, node: Node) -> None:
-    semantics = _semantics(node.attrs["memory"])
+    semantics = _semantics(f, node.attrs["memory"])
     if semantics:
-        f.effect("OpMemoryBarrier", f.pool.u32(SCOPES[node.attrs["scope"]]), f.pool.u32(semantics))
+        f.effect("OpMemoryBarrier", _scope(f, node.attrs["scope"]), f.pool.u32(semantics))
 
 
 # fn -> instruction for i, u, f components
@@ -64,7 +74,7 @@ def _atomic(f: FunctionLowering, node: Node) -> int | None:
     if place.resource is not None and fn != "load":
         f.parent.written[place.resource] = None
     args = [f.value(a) for a in node.args[1:]]
-    target, scope, relaxed = pointer(f, place), f.pool.u32(SCOPES[node.attrs["scope"]]), f.pool.u32(0)
+    target, scope, relaxed = pointer(f, place), _scope(f, node.attrs["scope"]), f.pool.u32(0)
     if fn == "store":
         f.effect(op, target, scope, relaxed, *args)
         return None

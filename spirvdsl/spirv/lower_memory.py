@@ -10,11 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..ir.nodes import Node, Resource
+from ..lang.coopmat import CoopMatrix
 from ..lang.types import Array, RuntimeArray, Struct, Type, u32
 from .context import FunctionLowering, internal, lowers
 from .module import inst
 from .pool import LAID, has_layout
 
+WORKGROUP = 2  # Scope
 MEMBERWISE_LEAVES = 16  # beyond this a copy is shorter than its member loads
 
 
@@ -79,12 +81,30 @@ def _place(f: FunctionLowering, node: Node) -> None:
     """Nothing to emit: the load or store that uses the place forms the pointer."""
 
 
+def access_of(f: FunctionLowering, place: Place, volatile: bool, writes: bool) -> tuple:
+    """Memory operands. In the Vulkan memory model an access is private to its lane unless it says otherwise (SPIR-V 3.26): what
+    other lanes see of workgroup memory is made available and visible here, of buffers by barriers (lower_group.py)."""
+    words = ["Volatile"] if volatile else []
+    if f.module.memory_model != "Vulkan":
+        return tuple(words)
+    if place.storage == "workgroup":
+        words += ["MakePointerAvailable" if writes else "MakePointerVisible", "NonPrivatePointer"]
+        return "|".join(words), f.pool.u32(WORKGROUP)
+    if place.resource is not None and place.resource in f.parent.shared_buffers:
+        words.append("NonPrivatePointer")
+    return ("|".join(words),) if words else ()
+
+
 @lowers("load")
 def _load(f: FunctionLowering, node: Node) -> int:
-    return load(f, place_of(f, node.args[0]), ("Volatile",) if node.attrs.get("volatile") else ())
+    ref = node.args[0]
+    if ref.op == "index" and isinstance(ref.args[0].type.elem, CoopMatrix) and ref.args[1].op == "const":
+        return f.emit_t("OpCompositeExtract", node.type, load(f, place_of(f, ref.args[0])), ref.args[1].attrs["value"])
+    place = place_of(f, ref)
+    return load(f, place, access_of(f, place, bool(node.attrs.get("volatile")), False))
 
 
-def load(f: FunctionLowering, place: Place, access: tuple[str, ...] = ()) -> int:
+def load(f: FunctionLowering, place: Place, access: tuple = ()) -> int:
     """The plain value held in a place."""
     if not (place.laid and has_layout(place.type)):
         return f.emit_t("OpLoad", place.type, pointer(f, place), *access)
@@ -98,15 +118,19 @@ def load(f: FunctionLowering, place: Place, access: tuple[str, ...] = ()) -> int
 @lowers("store")
 def _store(f: FunctionLowering, node: Node) -> None:
     ref, value = node.args
+    if ref.op == "index" and isinstance(ref.args[0].type.elem, CoopMatrix) and ref.args[1].op == "const":
+        whole = place_of(f, ref.args[0])  # an insertion costs nothing; a pointer into a matrix keeps it out of registers
+        store(f, whole, f.emit_t("OpCompositeInsert", whole.type, f.value(value), load(f, whole), ref.args[1].attrs["value"]))
+        return
     place = place_of(f, ref)
     if place.resource is not None:
         f.parent.written[place.resource] = None
     if place.storage in ("uniform", "push"):
         raise internal(f"store to {place.storage} memory", node.span)
-    store(f, place, f.value(value), ("Volatile",) if node.attrs.get("volatile") else ())
+    store(f, place, f.value(value), access_of(f, place, bool(node.attrs.get("volatile")), True))
 
 
-def store(f: FunctionLowering, place: Place, value: int, access: tuple[str, ...] = ()) -> None:
+def store(f: FunctionLowering, place: Place, value: int, access: tuple = ()) -> None:
     """Write a plain value to a place."""
     if not (place.laid and has_layout(place.type)):
         f.effect("OpStore", pointer(f, place), value, *access)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ..ir.nodes import Node
-from ..lang.types import Type, Vector, bool_, lanes_of, scalar_of
+from ..lang.coopmat import component_of
+from ..lang.types import Type, Vector, bool_, lanes_of
 from .context import FunctionLowering, internal, lowers
 
 # IR op -> instruction for f, i, u, b components
@@ -36,7 +37,7 @@ _BY_KIND: dict[str, dict[str, str]] = {
 
 @lowers(*_BY_KIND)
 def _by_kind(f: FunctionLowering, node: Node) -> int:
-    component = scalar_of(node.args[0].type)
+    component = component_of(node.args[0].type)
     op = _BY_KIND[node.op].get(component.kind)
     if op is None or component.encoding != "ieee":
         raise internal(f"'{node.op}' has no instruction for {node.args[0].type}", node.span)

@@ -56,6 +56,7 @@ class SpirvModule:
     """A whole module under construction. `workgroup_size` and `name` describe the one entry point."""
 
     name: str
+    memory_model: str = "GLSL450"  # "Vulkan" where cooperative matrices ask for it
     bound: int = 1
     imports: list[Inst] = field(default_factory=list)
     entry_id: int = 0
@@ -92,9 +93,8 @@ class SpirvModule:
         functions = [i for f in self.functions for i in f.all()]
         return [*self.imports, *self._model(), *self.modes, *self.decorations, *self.globals, *functions]
 
-    @staticmethod
-    def _model() -> list[Inst]:
-        return [inst("OpMemoryModel", "Logical", "GLSL450")]
+    def _model(self) -> list[Inst]:
+        return [inst("OpMemoryModel", "Logical", self.memory_model)]
 
     def _interface(self) -> list[int]:
         """From 1.4 on every global variable, before that Input and Output only (SPIR-V 1.6, OpEntryPoint)."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import struct
 
+from ..lang.coopmat import CoopMatrix
 from ..lang.layout import offsets_of, stride_of
 from ..lang.types import Array, RuntimeArray, Scalar, Struct, Type, Vector, bool_, u16, u32
 from .module import Inst, SpirvModule, inst
@@ -19,6 +20,7 @@ STORAGE_CLASS = {
     "function": "Function", "workgroup": "Workgroup", "storage": "StorageBuffer", "uniform": "Uniform", "push": "PushConstant",
     "input": "Input",
 }  # fmt: skip
+_SUBGROUP = 3  # Scope
 LAID = ("storage", "uniform", "push")
 _FLOAT_CODE = {16: "<e", 32: "<f", 64: "<d"}
 _QUIET_NAN = {16: 0x7E00, 32: 0x7FC00000, 64: 0x7FF8000000000000}
@@ -64,6 +66,9 @@ class Pool:
     def _make(self, t: Type, laid: bool) -> int:
         if isinstance(t, Scalar):
             return self._scalar(t)
+        if isinstance(t, CoopMatrix):
+            shape = (self.u32(n) for n in (_SUBGROUP, t.rows, t.cols, t.use.value))
+            return self._intern(("matrix", t), "OpTypeCooperativeMatrixKHR", self.type(t.elem), *shape)
         if isinstance(t, Vector):
             return self._intern(("vector", t), "OpTypeVector", self.type(t.elem), t.lanes)
         if isinstance(t, Array):

@@ -11,6 +11,7 @@ from ..lang.layout import offsets_of, size_of, stride_of
 from ..lang.types import RuntimeArray, Struct
 from .features import features
 from .grammar import ENUMS
+from .matrices import matrix_products, matrix_types
 from .module import ENTRY
 from .words import Decoded, version_text
 
@@ -31,6 +32,8 @@ def reflect(module: Module, code: Sequence[Decoded], version: int) -> Reflection
         features=features(code),
         spirv_version=version_text(version),
         subgroup_size=module.subgroup_size,
+        matrices=matrix_types(code),
+        products=matrix_products(code),
     )
     _cross_check(made, code, module)
     return made

@@ -73,7 +73,7 @@ class ModuleTypes:
             yield "i", values[0]
         elif inst.op == "OpTypeFloat":
             yield "f" if len(values) == 1 else "bf", values[0]
-        elif inst.op in ("OpTypeVector", "OpTypeArray", "OpTypeRuntimeArray"):
+        elif inst.op in ("OpTypeVector", "OpTypeArray", "OpTypeRuntimeArray", "OpTypeCooperativeMatrixKHR"):
             yield from self.parts(values[0])
         elif inst.op == "OpTypeStruct":
             for member in values:
@@ -176,6 +176,12 @@ def _signature_caps(inst: Decoded, types: ModuleTypes) -> Iterator[str]:
         yield from _arithmetic(types, type_id)
 
 
+def _matrix_caps(inst: Decoded, types: ModuleTypes) -> Iterator[str]:
+    """SPV_KHR_cooperative_matrix with Shader wants the Vulkan memory model, and components are computed with."""
+    yield "VulkanMemoryModel"
+    yield from _arithmetic(types, inst.result_id)
+
+
 def _barrier_caps(inst: Decoded, types: ModuleTypes) -> Iterator[str]:
     if types.by_id[inst.values()[0]].values()[0] == (_SCOPE_SUBGROUP,):
         yield "GroupNonUniform"
@@ -233,6 +239,7 @@ _TYPED_CAPS: dict[str, Callable[[Decoded, ModuleTypes], Iterator[str]]] = {
     "OpTypeFloat": _number_caps,
     "OpTypeFunction": _signature_caps,
     "OpVariable": _variable_caps,
+    "OpTypeCooperativeMatrixKHR": _matrix_caps,
     "OpControlBarrier": _barrier_caps,
     **dict.fromkeys(DOTS, _dot_caps),
     **dict.fromkeys((op for op in OPS if op.startswith("OpAtomic")), _atomic_caps),

@@ -57,4 +57,6 @@ class T(Kernel):
 
 k = T[F]
 """),
+    ("E0303", "push constant m is CoopMatrix", _HEAD + "@kernel(workgroup_size=8)\ndef k(@@m: CoopMatrix[f32, 8, 8, MatrixA], y: Out[f32]):\n    pass\n"),
+    ("E0304", "CoopMatrix[f32, 8, 8, MatrixA] has no memory layout", _HEAD + "@kernel(workgroup_size=8)\ndef k(@@y: Out[CoopMatrix[f32, 8, 8, MatrixA]]):\n    pass\n"),
 ]

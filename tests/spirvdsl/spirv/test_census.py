@@ -13,7 +13,7 @@ from spirvdsl.lang.types import f16, f32
 from spirvdsl.spirv import compile_module
 from spirvdsl.spirv.census import Census, census
 
-from . import flow_cases  # noqa: F401  (registers cases)
+from . import flow_cases, matrix_cases  # noqa: F401  (they register cases)
 from .cases import CASES, compiled
 from .kit import Kit
 

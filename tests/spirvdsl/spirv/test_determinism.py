@@ -10,7 +10,7 @@ from pathlib import Path
 
 from spirvdsl.spirv import compile_module
 
-from . import flow_cases  # noqa: F401  (registers cases)
+from . import flow_cases, matrix_cases  # noqa: F401  (they register cases)
 from .cases import CASES
 
 ROOT = Path(__file__).resolve().parents[3]

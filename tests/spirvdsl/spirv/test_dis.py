@@ -7,7 +7,7 @@ from spirvdsl.spirv import compile_module, disassemble
 from spirvdsl.spirv.grammar import OPS
 from spirvdsl.spirv.words import decode, encode
 
-from . import flow_cases, mutate  # noqa: F401  (flow_cases registers cases)
+from . import flow_cases, matrix_cases, mutate  # noqa: F401  (the former register cases)
 from .cases import CASES
 from .kit import Kit
 

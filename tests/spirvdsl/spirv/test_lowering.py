@@ -8,7 +8,7 @@ from spirvdsl.ir.ops import MATH, OPS
 from spirvdsl.spirv.lower_group import ATOMICS
 from spirvdsl.spirv.validate import first_error
 
-from . import flow_cases  # noqa: F401  (registers cases)
+from . import flow_cases, matrix_cases  # noqa: F401  (they register cases)
 from .cases import CASES, SUBGROUP_FNS, compiled
 
 ENVIRONMENTS = {"1.3": "vulkan1.1", "1.4": "vulkan1.1spv1.4", "1.5": "vulkan1.2", "1.6": "vulkan1.3"}

@@ -13,7 +13,7 @@ from spirvdsl.spirv.grammar import ENUM_BY_VALUE, ENUMS
 from spirvdsl.spirv.requirements import requirements
 from spirvdsl.spirv.words import walk
 
-from . import flow_cases, mutate  # noqa: F401  (flow_cases registers cases)
+from . import flow_cases, matrix_cases, mutate  # noqa: F401  (the former register cases)
 from .cases import CASES, compiled
 from .kit import Kit
 
