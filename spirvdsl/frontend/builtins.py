@@ -26,7 +26,7 @@ _BITS_32 = ("find_lsb", "find_msb", "bit_count", "bit_reverse", "bit_extract")  
 
 def takes_places(name: str) -> bool:
     """Whether a builtin wants memory itself and not what it holds."""
-    return name.startswith("atomic_") or name in ("volatile_load", "type_of", "matrix_load", "matrix_store")
+    return name.startswith("atomic_") or name in ("volatile_load", "type_of", "shared_view", "matrix_load", "matrix_store")
 
 
 class BuiltinCalls(BuiltinGroup, BuiltinMatrix):

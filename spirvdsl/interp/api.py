@@ -45,7 +45,8 @@ def interpret(
     size = module.subgroup_size or subgroup_size
     if size not in (1, 2, 4, 8, 16, 32, 64, 128):
         raise InterpError(f"subgroup size {size} is not a power of two up to 128", module.span)
-    shared = {i: size_of(memory_type(r.type)) for i, r in enumerate(module.resources) if r.kind == "workgroup"}
+    shared = {i: size_of(memory_type(r.type)) for i, r in enumerate(module.resources) if r.kind == "workgroup" and r.views is None}
+    views = {i: module.resources.index(r.views) for i, r in enumerate(module.resources) if r.views is not None}
     attrs = {**_memory(module, program, buffers, push or {}, typed), **_specs(module, spec or {})}
     threads = int(np.prod(module.workgroup_size))
     groups = BATCH_BYTES // max(1, sum(shared.values())), BATCH_BYTES // max(1, program.local_bytes * threads)
@@ -57,6 +58,8 @@ def interpret(
             vars(machine).update(attrs)
             for i, nbytes in shared.items():
                 machine.add_workgroup(i, module.resources[i].name, nbytes, list(program.uses.get(i, {}).items()))
+            for i, of in views.items():
+                machine.add_view(i, of, list(program.uses.get(i, {}).items()))
             _run(program, machine)
 
 

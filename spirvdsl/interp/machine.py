@@ -12,7 +12,7 @@ import numpy as np
 from .faults import Fault
 from .masks import first
 from .matrix import Matrices
-from .memory import WorkgroupMemory, padded
+from .memory import WorkgroupMemory
 from .subgroup import Subgroups
 
 
@@ -47,10 +47,17 @@ class Machine:
         """Resource i is workgroup memory; `uses` are the typed views the code needs."""
         memory = WorkgroupMemory(name, nbytes, self.groups)
         self.shared.append(memory)
+        self._name(i, memory, uses)
+
+    def add_view(self, i: int, of: int, uses: list[tuple[str, np.dtype]]) -> None:
+        """Resource i is the memory of resource `of` again."""
+        self._name(i, getattr(self, f"w{of}"), uses)
+
+    def _name(self, i: int, memory: WorkgroupMemory, uses: list[tuple[str, np.dtype]]) -> None:
         setattr(self, f"w{i}", memory)
         for suffix, dtype in uses:
             setattr(self, f"b{i}_{suffix}", memory.data.view(dtype))
-            base = self.group_of * (padded(nbytes) // dtype.itemsize) if self.groups > 1 else 0
+            base = self.group_of * (memory.stride // dtype.itemsize) if self.groups > 1 else 0
             setattr(self, f"g{i}_{suffix}", base)
 
     def where(self, lane: int) -> str:

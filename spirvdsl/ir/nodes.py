@@ -55,6 +55,7 @@ class Resource:
     """A module-scope variable an entry binds or declares.
 
     kind: storage (RuntimeArray), uniform (Struct), push (Struct), workgroup (Array, Scalar or Vector).
+    views: of workgroup memory, the array whose bytes this one shares, from its beginning on.
     access: in | out | inout as the author declared it. `written`/`read` are what the code really does (set by the
     frontend); a storage resource with written == False is decorated NonWritable, with read == False NonReadable is NOT added.
     """
@@ -68,6 +69,7 @@ class Resource:
     binding: int = 0
     written: bool = False
     read: bool = False
+    views: Resource | None = None
 
 
 @dataclass(eq=False)

@@ -12,6 +12,7 @@ def print_module(module: Module) -> str:
         lines.append(f"  {module.float_controls}")
     for r in module.resources:
         at = f" set={r.set} binding={r.binding} {r.access}{'' if r.written else ' nonwritable'}" if r.kind in ("storage", "uniform") else ""
+        at = f" views {r.views.name}" if r.views is not None else at
         lines.append(f"  {r.kind} {r.name}: {r.type}{at}")
     for s in module.spec_consts:
         lines.append(f"  spec {s.name}: {s.type} id={s.id} default={s.default}")

@@ -17,9 +17,8 @@ def holds_matrix(t: Type | None) -> bool:
 
 
 def uses_matrices(module: Module) -> bool:
-    """Whether any value of a module is a cooperative matrix: such modules have the Vulkan memory model."""
-    return any(holds_matrix(n.type) for fn in module.functions for n in walk(fn.body)) or any(
-        holds_matrix(p.type) for fn in module.functions for p in fn.params)
+    """Whether a module names a cooperative matrix type anywhere: such modules have the Vulkan memory model."""
+    return any(n.op == "matrix_length" or holds_matrix(n.type) for fn in module.functions for n in (*fn.params, *walk(fn.body)))
 
 
 def memory_problem(matrix: Type | None, ref: Type | None, of_array: bool) -> str:

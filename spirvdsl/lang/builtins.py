@@ -45,6 +45,7 @@ _FUNCTIONS = {
     "subgroup_barrier": "subgroup_barrier(): all lanes of the subgroup meet; workgroup memory is visible among them.",
     "memory_barrier": "memory_barrier(scope='device'): orders this lane's buffer and workgroup accesses, without waiting.",
     "shared": "shared(type, length): workgroup memory, one per workgroup, undefined at the start. Returns the array: the same one at every call of the helper it stands in, another in each turn of an unrolled loop.",
+    "shared_view": "shared_view(array, type): the same workgroup memory as an array of another type, as long as the bytes allow. A barrier() lies between a store through one and a load through the other.",
     "local_array": "local_array(type, length): a lane's own array, undefined at the start; index it by constants to keep it in registers.",
     "static_range": "static_range([start,] stop[, step]): a loop unrolled at emission; the index is a compile-time int.",
     "type_of": "type_of(x): the compile-time type of a value.",

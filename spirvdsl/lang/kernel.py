@@ -44,15 +44,16 @@ class Launchable:
         raise NotImplementedError
 
     def ir(self) -> Module:
-        """The typed IR after all passes. Raises CompileError, again at every later call."""
+        """The typed IR after all passes and checks. Raises CompileError, again at every later call."""
         if self._error is not None:
             raise self._error.with_traceback(None)
         if self._ir is None:
             from ..ir.verify import verify
-            from ..passes import run_passes
+            from ..passes import check_uniformity, run_passes
             try:
                 module = run_passes(self._build())
                 verify(module)
+                check_uniformity(module)
             except CompileError as error:
                 self._error = error
                 raise error.with_traceback(None) from None  # the author's line says it; our frames do not

@@ -6,6 +6,7 @@ from ..ir.nodes import Module
 from .dce import dce
 from .fold import fold
 from .inline import inline
+from .uniformity import check_uniformity
 
 
 def run_passes(module: Module) -> Module:
@@ -19,4 +20,4 @@ def run_passes(module: Module) -> Module:
     return dce(module)
 
 
-__all__ = ["dce", "fold", "inline", "run_passes"]
+__all__ = ["check_uniformity", "dce", "fold", "inline", "run_passes"]

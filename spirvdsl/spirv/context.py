@@ -12,6 +12,7 @@ from collections.abc import Callable
 from ..diagnostics import CompileError
 from ..ir.nodes import Function, Module, Node, Resource, Span, SpecConst, walk
 from ..ir.verify_matrix import uses_matrices
+from ..lang.layout import size_of
 from ..lang.types import Type, Vector, u32
 from .grammar import GLSL
 from .module import FunctionCode, SpirvModule, inst
@@ -63,6 +64,7 @@ class ModuleLowering:
         self.spec_ids: dict[SpecConst, int] = {}
         self.written: dict[Resource, None] = {}
         self.shared_buffers = _shared_buffers(ir)
+        self.offsets = workgroup_offsets(ir)
         self._inputs: dict[str, int] = {}
         self._glsl = 0
 
@@ -110,6 +112,20 @@ def _shared_buffers(ir: Module) -> tuple[Resource, ...]:
     nodes = (n for fn in ir.functions for n in walk(fn.body))
     fenced = any("storage" in n.attrs["memory"] for n in nodes if n.op in ("barrier", "memory_barrier"))
     return tuple(r for r in ir.resources if fenced and r.kind == "storage" and r.written)
+
+
+def workgroup_offsets(ir: Module) -> dict[Resource, int]:
+    """Byte offset of every workgroup array, where one of them is viewed as another type (SPV_KHR_workgroup_memory_explicit_layout:
+    then all of them are laid out, and all share one storage); empty where none is."""
+    arrays, at = [r for r in ir.resources if r.kind == "workgroup"], 0
+    offsets: dict[Resource, int] = {}
+    if any(r.views for r in arrays):
+        for r in arrays:
+            if r.views is None:
+                offsets[r] = at
+                at += -(-size_of(r.type) // 16) * 16
+        offsets |= {r: offsets[r.views] for r in arrays if r.views is not None}
+    return offsets
 
 
 class FunctionLowering:

@@ -64,6 +64,15 @@ def _array_name(names: _Names, inst: Decoded) -> str:
     return f"{names.bare(elem)}_x{_constant(names, count)}" if count.op == "OpConstant" else f"{names.bare(elem)}_array"
 
 
+def _matrix_name(names: _Names, inst: Decoded) -> str:
+    """f16_16x8_MatrixA; dimensions that are no plain constants leave it a number."""
+    elem, _, *shape = inst.values()
+    if any(names.by_id[c].op != "OpConstant" for c in shape):
+        return ""
+    rows, cols, use = (_constant(names, names.by_id[c]) for c in shape)
+    return f"{names.bare(elem)}_{rows}x{cols}_Matrix{('A', 'B', 'Acc')[int(use)]}"
+
+
 def _pointer_name(names: _Names, inst: Decoded) -> str:
     storage, pointee = inst.values()
     return f"ptr_{enumerants('StorageClass', storage)[0].name}_{names.bare(pointee)}"
@@ -79,6 +88,7 @@ _STRUCTURAL: dict[str, Callable[[_Names, Decoded], str]] = {
     "OpTypeInt": _int_name,
     "OpTypeFloat": lambda names, inst: f"f{inst.values()[0]}",
     "OpTypeVector": lambda names, inst: f"{names.bare(inst.values()[0])}x{inst.values()[1]}",
+    "OpTypeCooperativeMatrixKHR": _matrix_name,
     "OpTypeArray": _array_name,
     "OpTypeRuntimeArray": lambda names, inst: f"{names.bare(inst.values()[0])}_x",
     "OpTypePointer": _pointer_name,

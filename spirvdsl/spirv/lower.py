@@ -43,10 +43,15 @@ def _declare(state: ModuleLowering, resource: Resource) -> None:
     pool, out = state.pool, state.module
     if resource.kind == "uniform":
         check_std140(resource)
-    pointee = pool.block(resource.type) if resource.kind in LAID else pool.type(resource.type)
+    if resource in state.offsets:
+        pointee = pool.workgroup_block(resource.type, state.offsets[resource])
+    else:
+        pointee = pool.block(resource.type) if resource.kind in LAID else pool.type(resource.type)
     pointer, made = pool.pointer(resource.kind, pointee), out.new_id()
     out.add_global("OpVariable", pointer, made, STORAGE_CLASS[resource.kind], span=resource.span)
     out.add_name(made, resource.name)
+    if resource in state.offsets:
+        out.decorate(made, "Aliased")
     if resource.kind in ("storage", "uniform"):
         out.decorate(made, "DescriptorSet", resource.set)
         out.decorate(made, "Binding", resource.binding)

@@ -29,13 +29,10 @@ class Place:
     type: Type
     storage: str
     resource: Resource | None
-
-    @property
-    def laid(self) -> bool:
-        return self.storage in LAID
+    laid: bool
 
     def inner(self, index: int, t: Type) -> Place:
-        return Place(self.root, (*self.indices, index), t, self.storage, self.resource)
+        return Place(self.root, (*self.indices, index), t, self.storage, self.resource, self.laid)
 
 
 def place_of(f: FunctionLowering, node: Node) -> Place:
@@ -46,13 +43,14 @@ def place_of(f: FunctionLowering, node: Node) -> Place:
     if node.op == "member":
         return place_of(f, node.args[0]).inner(f.pool.u32(node.attrs["field"]), node.type.elem)
     if node.op == "local":
-        return Place(f.value(node), (), node.type.elem, "function", None)
+        return Place(f.value(node), (), node.type.elem, "function", None, False)
     if node.op == "resource":
         resource = node.attrs["resource"]
         if resource not in f.parent.variables:
             raise internal(f"resource '{resource.name}' is not in the module's list", node.span)
-        data = (f.pool.u32(0),) if isinstance(resource.type, RuntimeArray) else ()
-        return Place(f.parent.variables[resource], data, resource.type, node.type.storage, resource)
+        viewed = resource in f.parent.offsets
+        data = (f.pool.u32(0),) if viewed or isinstance(resource.type, RuntimeArray) else ()
+        return Place(f.parent.variables[resource], data, resource.type, node.type.storage, resource, viewed or resource.kind in LAID)
     raise internal(f"'{node.op}' is no place", node.span)
 
 

@@ -115,6 +115,19 @@ class Pool:
             self._ids[key] = made
         return self._ids[key]
 
+    def workgroup_block(self, t: Array, offset: int) -> int:
+        """The interface struct of workgroup memory that others view: `struct { layout(offset) T data[n]; }`."""
+        key = ("workgroup", t, offset)
+        if key not in self._ids:
+            data, made = self.type(t, laid=True), self.module.new_id()
+            self.module.add_global("OpTypeStruct", made, data)
+            self.module.add_name(made, f"{t.elem.name}_shared")
+            self.module.names.append(_member_name(made, 0, "data"))
+            self.module.decorations.append(_member_offset(made, 0, offset))
+            self.module.decorate(made, "Block")
+            self._ids[key] = made
+        return self._ids[key]
+
     def pointer(self, storage: str, type_id: int) -> int:
         """storage: a key of STORAGE_CLASS."""
         return self._intern(("pointer", storage, type_id), "OpTypePointer", STORAGE_CLASS[storage], type_id)

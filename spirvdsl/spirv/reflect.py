@@ -9,6 +9,7 @@ from ..diagnostics import CompileError
 from ..ir.nodes import Module, Resource
 from ..lang.layout import offsets_of, size_of, stride_of
 from ..lang.types import RuntimeArray, Struct
+from .context import workgroup_offsets
 from .features import features
 from .grammar import ENUMS
 from .matrices import matrix_products, matrix_types
@@ -27,7 +28,7 @@ def reflect(module: Module, code: Sequence[Decoded], version: int) -> Reflection
         bindings=tuple(_binding(r) for r in module.resources if r.kind in ("storage", "uniform")),
         push=_push_members(push[0].type) if push else (),
         push_bytes=size_of(push[0].type) if push else 0,
-        workgroup_bytes=sum(size_of(r.type) for r in module.resources if r.kind == "workgroup"),
+        workgroup_bytes=_workgroup_bytes(module),
         spec_constants=tuple(SpecConstant(s.name, s.id, s.type.name, s.default) for s in module.spec_consts),
         features=features(code),
         spirv_version=version_text(version),
@@ -37,6 +38,14 @@ def reflect(module: Module, code: Sequence[Decoded], version: int) -> Reflection
     )
     _cross_check(made, code, module)
     return made
+
+
+def _workgroup_bytes(module: Module) -> int:
+    """Bytes of workgroup memory; where arrays are viewed as other types, with the gaps of the layout."""
+    offsets = workgroup_offsets(module)
+    if offsets:
+        return max(at + size_of(r.type) for r, at in offsets.items())
+    return sum(size_of(r.type) for r in module.resources if r.kind == "workgroup")
 
 
 def _binding(resource: Resource) -> Binding:

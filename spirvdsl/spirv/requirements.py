@@ -25,6 +25,8 @@ _INTERFACE_CAPS = {
     ("StorageBuffer", 16): "StorageBuffer16BitAccess",
     ("Uniform", 8): "UniformAndStorageBuffer8BitAccess",
     ("Uniform", 16): "UniformAndStorageBuffer16BitAccess",
+    ("WorkgroupBlock", 8): "WorkgroupMemoryExplicitLayout8BitAccessKHR",
+    ("WorkgroupBlock", 16): "WorkgroupMemoryExplicitLayout16BitAccessKHR",
     ("PushConstant", 8): "StoragePushConstant8",
     ("PushConstant", 16): "StoragePushConstant16",
 }
@@ -187,9 +189,17 @@ def _barrier_caps(inst: Decoded, types: ModuleTypes) -> Iterator[str]:
         yield "GroupNonUniform"
 
 
+def _explicit(inst: Decoded, types: ModuleTypes) -> bool:
+    """Whether a variable is a block of workgroup memory; without explicit layout workgroup memory is no struct here."""
+    return _STORAGE[inst.first("StorageClass")] == "Workgroup" and types.by_id[types.by_id[inst.type_id].values()[1]].op == "OpTypeStruct"
+
+
 def _variable_caps(inst: Decoded, types: ModuleTypes) -> Iterator[str]:
     storage = _STORAGE[inst.first("StorageClass")]
     pointee = types.by_id[inst.type_id].values()[1]
+    if _explicit(inst, types):
+        storage = "WorkgroupBlock"
+        yield "WorkgroupMemoryExplicitLayoutKHR"
     for kind, width in types.parts(pointee):
         if (storage, width) in _INTERFACE_CAPS:
             yield _INTERFACE_CAPS[storage, width]
@@ -259,8 +269,14 @@ def _broadcast_version(inst: Decoded, types: ModuleTypes) -> int:
     return LOWEST if lane.startswith(("OpConstant", "OpSpecConstant")) else 15
 
 
+def _variable_version(inst: Decoded, types: ModuleTypes) -> int:
+    """SPV_KHR_workgroup_memory_explicit_layout wants 1.4."""
+    return 14 if _explicit(inst, types) else LOWEST
+
+
 _TYPED_VERSION: dict[str, Callable[[Decoded, ModuleTypes], int]] = {
     "OpSelect": _select_version,
+    "OpVariable": _variable_version,
     "OpGroupNonUniformBroadcast": _broadcast_version,
     "OpGroupNonUniformQuadBroadcast": _broadcast_version,
 }

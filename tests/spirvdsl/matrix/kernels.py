@@ -28,6 +28,7 @@ from spirvdsl import (
     select,
     shared,
     static_range,
+    struct,
     subgroup_id,
     u16,
     u32,
@@ -93,6 +94,48 @@ class Elementwise(Kernel):
         matrix_store(self.d[0], several[1], self.N)
         if local_index == 0:
             self.n[0] = matrix_length(C)
+
+
+@struct
+class Part:
+    scale: f32
+    at: u32
+
+
+def powers(m, x, n, limit):
+    """m + x + x + ..., n times, or until limit is reached; returns from inside a loop, so it is a function in SPIR-V too."""
+    for i in range(n):
+        if i >= limit:
+            return m
+        m = m + x
+    return m
+
+
+class Flows(Kernel):
+    """Matrices through functions, conditional expressions, loops, tuples; and one built element by element, as fragments are."""
+
+    M: Param[int]
+    N: Param[int]
+    LANES: Param[int]
+    workgroup_size = "LANES * 2"
+    x: In[f32]
+    p: In[Part]
+    z: Out[f32]
+    n: Push[u32]
+
+    def main(self):
+        C = CoopMatrix[f32, self.M, self.N, MatrixAcc]
+        m = matrix_load(C, self.x[0], self.N)
+        m = powers(m, m, self.n, u32(3))
+        best = m if self.n > 1 else C(-1.0)
+        pair = best, C(self.p[0].scale)
+        for i in range(self.n):
+            if i % 2 == subgroup_id:
+                best = best + pair[1]
+        built = C(0.0)
+        for i in static_range(self.M * self.N // self.LANES):
+            built[i] = best[i] + f32(self.p[0].at)
+        matrix_store(self.z[subgroup_id * (self.M * self.N)], built, self.N)
 
 
 class Gemm(Kernel):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 from spirvdsl import (
@@ -11,12 +12,14 @@ from spirvdsl import (
     InOut,
     MatrixAcc,
     barrier,
+    cache,
     f16,
     f32,
     i8,
     i32,
     kernel,
     local_index,
+    matrix_length,
     matrix_load,
     matrix_store,
     memory_barrier,
@@ -101,6 +104,24 @@ def test_buffers_are_shared_only_where_a_barrier_covers_them():
     assert re.findall(r"OpCooperativeMatrix(?:Load|Store)KHR .* (NonPrivatePointer)", text) == ["NonPrivatePointer"] * 2
     assert re.findall(r"OpControlBarrier (.*)|OpMemoryBarrier (.*)", text) == [("%u32_2 %u32_2 %u32_24904", ""), ("", "%u32_5 %u32_24904")]
     assert "NonPrivatePointer" not in Product[8, 8, 8].dis()
+
+
+@kernel(workgroup_size=8)
+def only_asks(x: InOut[u32]):
+    x[0] = matrix_length(CoopMatrix[f32, 8, 8, MatrixAcc])
+
+
+def test_a_type_alone_makes_a_matrix_kernel():
+    assert "OpMemoryModel Logical Vulkan" in only_asks.dis()
+    assert only_asks.reflection.matrices == (MatrixType("f32", 8, 8, "MatrixAcc", "subgroup"),)
+    found = np.zeros(1, "u4")
+    only_asks.interpret(1, found, subgroup_size=8)
+    assert found[0] == 8
+
+
+def test_reflection_survives_the_cache():
+    made = Product.stamp(M=8, N=8, K=8, T=i8, C=i32).compile()
+    assert cache.decode("key", cache.encode("key", made)) == made
 
 
 def test_other_kernels_keep_their_memory_model():

@@ -8,7 +8,7 @@ import pytest
 from runtime.vk.errors import MissingFeature
 from spirvdsl import ColMajor, f16, f32, i8, i32, u8, u32
 from tests.spirvdsl.matrix.kernels import Elementwise, Gemm, Product
-from tests.spirvdsl.matrix.test_interp import product, views
+from tests.spirvdsl.matrix.test_interp import flows, product, run_nibbles, views
 
 TYPES = {t.name: t for t in (f16, f32, i8, i32, u8, u32)}
 
@@ -66,6 +66,12 @@ def test_arithmetic_conversion_and_elements(device, lanes, seed):
         assert (found == wanted).all()
 
 
+def test_flows(device, lanes, seed):
+    s = next(s for s in listed(device) if (s.a, s.c) == ("f16", "f32"))
+    for found, wanted in flows(np.random.default_rng(seed), s.m, s.n, lanes, lambda k, x, p, z, n: k[1](x, p, z, n=n)):
+        assert (found == wanted).all()
+
+
 def test_views(device, lanes, seed):
     if not any((s.m, s.n, s.k, s.a, s.c) == (8, 8, 8, "f16", "f32") for s in listed(device)):
         pytest.skip(f"{device.caps.name} lists no 8x8x8")
@@ -74,6 +80,12 @@ def test_views(device, lanes, seed):
     z = np.full((8, 8), np.nan, "f4")
     views[1](x.view("u4"), y, y.view("u2"), z)
     assert (z == 2 * (x.astype("f4") @ y.astype("f4"))).all() and z.any()
+
+
+def test_nibbles(device, lanes, seed):
+    if not any((s.m, s.n, s.k, s.a, s.c) == (8, 8, 8, "f16", "f32") for s in listed(device)) or lanes != 8:
+        pytest.skip(f"{device.caps.name} lists no 8x8x8 for subgroups of 8")
+    run_nibbles(np.random.default_rng(seed), lambda k, *args: k[1](*args))
 
 
 @pytest.mark.parametrize(("rows", "cols", "k"), [(70, 41, 33), (64, 32, 32), (1, 1, 1)])

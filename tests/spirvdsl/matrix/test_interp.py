@@ -7,6 +7,7 @@ import pytest
 
 from spirvdsl import (
     ColMajor,
+    CompileError,
     CoopMatrix,
     In,
     MatrixA,
@@ -14,18 +15,22 @@ from spirvdsl import (
     MatrixB,
     Out,
     barrier,
+    bitcast,
     f16,
+    f16x2,
     f16x4,
     f32,
     i8,
     i32,
     kernel,
+    local_array,
     local_index,
     matrix_load,
     matrix_muladd,
     matrix_store,
     shared,
     static_range,
+    subgroup_barrier,
     subgroup_id,
     subgroup_lane,
     u8,
@@ -33,8 +38,10 @@ from spirvdsl import (
     u32,
     u32x4,
 )
+from spirvdsl.interp import interpret
 from spirvdsl.interp.faults import InterpError
-from tests.spirvdsl.matrix.kernels import Elementwise, Gemm, Product
+from spirvdsl.passes import run_passes
+from tests.spirvdsl.matrix.kernels import Elementwise, Flows, Gemm, Product
 
 SHAPES = [(8, 8, 8, 8), (16, 16, 16, 32), (16, 8, 16, 32), (16, 16, 32, 32), (8, 8, 8, 4), (8, 8, 8, 32), (4, 2, 3, 8)]
 NUMPY = {f16: "f2", f32: "f4", i8: "i1", u8: "u1", i32: "i4", u32: "u4"}
@@ -97,6 +104,23 @@ def test_arithmetic_conversion_and_elements(seed, m, n, lanes):
     assert (h == x.T).all() and (e == 2 * x).all() and (d == x + 3).all() and length[0] == m * n // lanes
 
 
+def flows(rng, m, n, lanes, run):
+    """(what Flows makes, what it should make) for several n."""
+    x = rng.integers(-9, 10, (m, n)).astype("f4")
+    part = np.array([(0.5, 7)], dtype="f4,u4")
+    for count in (0, 1, 2, 5):
+        z = np.full((2, m, n), np.nan, "f4")
+        run(Flows[m, n, lanes], x, part, z, count)
+        base = x * (1 + min(count, 3)) if count > 1 else np.full_like(x, -1)
+        yield z, np.stack([base + 0.5 * len(range(subgroup, count, 2)) + 7 for subgroup in range(2)])
+
+
+@pytest.mark.parametrize(("m", "n", "lanes"), [(8, 8, 8), (16, 16, 32)])
+def test_flows(seed, m, n, lanes):
+    for found, wanted in flows(np.random.default_rng(seed), m, n, lanes, lambda k, x, p, z, n: k.interpret(1, x, p, z, n=n, subgroup_size=lanes)):
+        assert (found == wanted).all()
+
+
 @pytest.mark.parametrize("shape", [(8, 8, 8, 8), (16, 16, 16, 32), (16, 8, 16, 32)])
 @pytest.mark.parametrize(("rows", "cols", "k"), [(70, 41, 33), (32, 16, 16), (1, 1, 1)])
 def test_gemm_with_edges(seed, shape, rows, cols, k):
@@ -131,6 +155,33 @@ def test_views(seed):
     z = np.zeros((8, 8), "f4")
     views.interpret(1, x.view("u4"), y, y.view("u2"), z, subgroup_size=8)
     assert (z == 2 * (x.astype("f4") @ y.astype("f4"))).all() and z.any()
+
+
+@kernel(workgroup_size=8)
+def nibbles(w: In[u32], scale: In[f16], z: Out[f32]):
+    """A 4-bit plane decoded while staging: word r holds row r, nibble j in bits 4j (even columns), 16 + 4j (odd); z = scale * q, by matrix."""
+    stage = shared(f16x2, 8 * 4)
+    for j in static_range(4):
+        pair = bitcast((w[local_index] >> (4 * j)) & 0x000F000F | 0x64006400, f16x2) - f16x2(1024.0)
+        stage[local_index * 4 + j] = pair * f16x2(scale[local_index])
+    subgroup_barrier()
+    identity = matrix_load(B8, scale[8], 8)
+    matrix_store(z[0], matrix_muladd(matrix_load(A8, stage[0], 4), identity, C8(0.0)), 8)
+
+
+def run_nibbles(rng, run):
+    q = rng.integers(0, 16, (8, 8)).astype("u4")
+    words = np.zeros(8, "u4")
+    for j in range(4):
+        words |= q[:, 2 * j] << (4 * j) | q[:, 2 * j + 1] << (16 + 4 * j)
+    scale = rng.choice([0.5, 1, 2, -1], 8).astype("f2")
+    z = np.full((8, 8), np.nan, "f4")
+    run(nibbles, words, np.concatenate([scale, np.eye(8, dtype="f2").reshape(-1)]), z)
+    assert (z == q * scale[:, None].astype("f4")).all() and z.any()
+
+
+def test_nibbles(seed):
+    run_nibbles(np.random.default_rng(seed), lambda k, *args: k.interpret(1, *args, subgroup_size=8))
 
 
 # reports, each at the author's line
@@ -190,6 +241,14 @@ def no_such_element(x: In[f32], z: Out[f32], n: u32):
 
 
 @kernel(workgroup_size=16)
+def unset(x: In[f32], z: Out[f32]):
+    several = local_array(C8, 2)
+    several[0] = C8(x[0])
+    several[1][0] = 1.0
+    matrix_store(z[0], several[0] + several[1], 8)
+
+
+@kernel(workgroup_size=16)
 def unwritten(x: In[f32], z: Out[f32]):
     s = shared(f32, 64)
     if subgroup_id == 0:
@@ -200,16 +259,13 @@ def unwritten(x: In[f32], z: Out[f32]):
 
 
 REPORTS = [
-    (divergent, {}, 8, "matrix_store() under divergent control flow: 5 of 8 lanes of the subgroup arrive", "matrix_store(z[0], m, 8)"),
-    (own_address, {}, 8, "the place of matrix_load() is not the same in all lanes", "matrix_load(C8, x[local_index], 8)"),
-    (own_value, {}, 8, "the value that fills a matrix is not the same", "C8(x[local_index])"),
-    (own_factor, {}, 8, "the factor of a matrix is not the same", "* x[local_index]"),
     (behind, {"n": 4}, 8, "matrix_load() reaches element 67 of 'x', which has 64", "matrix_load(C8, x[n], 8)"),
     (behind_the_end_of_z, {"n": 16}, 8, "matrix_store() reaches element 119 of 'z', which has 64", "matrix_store(z[0]"),
     (crooked, {"n": 1}, 8, "matrix_load() reaches element 64 of 'x', which has 64", "matrix_load(C8, x[n], 8)"),
     (too_many_elements, {}, 8, "element 8 of a CoopMatrix[f32, 8, 8, MatrixAcc], of which a lane holds 8 here", "m[8]"),
     (no_such_element, {"n": 8}, 8, "element 8 of a CoopMatrix[f32, 8, 8, MatrixAcc], of which a lane holds 8 here", "m[n]"),
     (no_such_element, {"n": 2}, 32, "no whole number of subgroups of 32 lanes", "matrix_load(C8, x[0], 8)"),
+    (unset, {}, 8, "read of 'array', which no store has reached", "several[1][0] = 1.0"),
     (unwritten, {}, 8, "read of workgroup memory 'shared' that no store has reached", "matrix_load(C8, s[0], 8)"),
 ]
 
@@ -219,6 +275,24 @@ def test_reports(kernel, push, lanes, message, line):
     x, z = np.arange(64, dtype="f4"), np.zeros(64, "f4")
     with pytest.raises(InterpError) as caught:
         kernel.interpret(1, x, z, **push, subgroup_size=lanes)
+    assert message in caught.value.message and line in str(caught.value), str(caught.value)
+
+
+UNCHECKED = [
+    (divergent, "matrix_store() under divergent control flow: 5 of 8 lanes of the subgroup arrive", "matrix_store(z[0], m, 8)"),
+    (own_address, "the place of matrix_load() is not the same in all lanes", "matrix_load(C8, x[local_index], 8)"),
+    (own_value, "the value that fills a matrix is not the same", "C8(x[local_index])"),
+    (own_factor, "the factor of a matrix is not the same", "* x[local_index]"),
+]
+
+
+@pytest.mark.parametrize(("kernel", "message", "line"), UNCHECKED, ids=[r[0].name for r in UNCHECKED])
+def test_what_the_compiler_refuses_is_reported_too(kernel, message, line):
+    """E0705 of these kernels comes after the passes: their IR is taken from before it."""
+    with pytest.raises(CompileError, match="E0705"):
+        kernel.ir()
+    with pytest.raises(InterpError) as caught:
+        interpret(run_passes(kernel._build()), 1, {"x": np.arange(64, dtype="f4"), "z": np.zeros(64, "f4")}, subgroup_size=8)
     assert message in caught.value.message and line in str(caught.value), str(caught.value)
 
 

@@ -1,4 +1,4 @@
-"""Cases of cooperative matrices (cases.py says what a case is)."""
+"""Cases of cooperative matrices, and of workgroup memory under several types (cases.py says what a case is)."""
 
 from __future__ import annotations
 
@@ -51,3 +51,19 @@ def _elements(kit: Kit) -> None:
     half = kit.convert(kit.load(var), CoopMatrix[f16, 8, 8, MatrixAcc])
     out = kit.index(kit.buffer("h", f16, "out"), kit.const(u32, 0))
     kit.node("matrix_store", None, (out, half, kit.const(u32, 8)), layout=RowMajor)
+
+
+@case("workgroup.views")
+def _views(kit: Kit) -> None:
+    """Words, halves and bytes of one array, and an array beside it."""
+    words = kit.declare("workgroup", "words", Array(u32, 32))
+    beside = kit.declare("workgroup", "beside", Array(f32, 32))
+    lane = kit.builtin("local_index")
+    kit.store(kit.index(words, lane), kit.input(u32))
+    kit.store(kit.index(beside, lane), kit.input(f32))
+    kit.node("barrier", None, scope="workgroup", memory=("workgroup",))
+    for t, name in ((f16, "halves"), (i8, "bytes")):
+        view = kit.declare("workgroup", name, Array(t, 64 if t is f16 else 128))
+        kit.resources[-1].views = words.attrs["resource"]
+        kit.keep(kit.convert(kit.load(kit.index(view, lane)), f32 if t is f16 else i32), name)
+    kit.keep(kit.load(kit.index(beside, lane)), "beside")
